@@ -288,24 +288,6 @@ def check_sequences(algo: SequenceReplay) -> None:
         )
 
 
-def check_first_sequences(algo: SequenceReplay) -> None:
-    """Raise ``ValueError`` if training would start before there is a sequence to train on."""
-    interval = max(1, algo.store_rnn_state_interval)
-    # A user's ReplayBufferCls may lack it.
-    first = math.ceil(getattr(algo.replay_buffer, "off_forward", 1) / interval) * interval
-    n_rows = algo.sequence_T + algo.n_step_return + 1
-    if getattr(algo, "prioritized_replay", False):  # Whole intervals have priorities.
-        n_rows = math.ceil(n_rows / interval) * interval + 1
-    needed = (first + n_rows) * algo.batch_spec.B * algo._n_samplers
-    first_steps = (algo.min_itr_learn + 1) * algo.steps_per_itr
-    if first_steps < needed:
-        raise ValueError(
-            f"min_steps_learn is {algo.min_steps_learn:g}, but the first sequence of warmup_T="
-            f"{algo.warmup_T} and batch_T={algo.batch_T} steps is complete after {needed} steps "
-            f"of all environments: make min_steps_learn at least {needed}, or sequences shorter"
-        )
-
-
 def check_agent_info(algo: RlAlgorithm, agent_info: Nested, needed: set[str]) -> None:
     """Raise ``ValueError`` if ``agent_info`` lacks fields that are stored or give priorities."""
     missing = sorted(needed - set(fields_of(agent_info)))

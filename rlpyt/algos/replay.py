@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -157,6 +158,7 @@ class ReplayAlgorithm(RlAlgorithm):
         self._set_up(agent, batch_spec, mid_batch_reset)
         self._set_updates_per_itr()
         self.initialize_replay_buffer(examples, batch_spec)
+        self._wait_for_first_batch()
         self.optim_initialize(rank)
 
     def async_initialize(
@@ -179,6 +181,7 @@ class ReplayAlgorithm(RlAlgorithm):
         self._set_up(agent, batch_spec, mid_batch_reset)
         self.updates_per_optimize = whole_number("updates_per_sync", self.updates_per_sync)
         self.initialize_replay_buffer(examples, batch_spec, async_=True)
+        self._wait_for_first_batch()
         return self.replay_buffer
 
     def _set_up(self, agent: AgentLike, batch_spec: BatchSpec, mid_batch_reset: bool) -> None:
@@ -196,6 +199,26 @@ class ReplayAlgorithm(RlAlgorithm):
                 "for longer."
             )
         self._configure_agent()
+
+    def _wait_for_first_batch(self) -> None:
+        """Train later than ``min_steps_learn``, if nothing can be drawn from the buffer by then."""
+        first_itr = math.ceil(self._first_rows() / self.batch_spec.T) - 1
+        if first_itr <= self.min_itr_learn:
+            return
+        self.min_itr_learn = first_itr
+        self._configure_agent()
+        logger.log(
+            f"min_steps_learn is {self.min_steps_learn:g}, but the first batch is complete after "
+            f"{(first_itr + 1) * self.steps_per_itr} steps of all environments: training starts "
+            "then."
+        )
+
+    def _first_rows(self) -> int:
+        """Return the number of rows of each environment that a first batch needs."""
+        buffer = self.replay_buffer
+        if not isinstance(buffer, BaseNStepReturnBuffer):
+            return 0
+        return buffer.off_backward + buffer.off_forward + 1
 
     @property
     def steps_per_itr(self) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 
-from rlpyt.algos.checks import check_agent_info, check_first_sequences, keeps_methods
+from rlpyt.algos.checks import check_agent_info, keeps_methods
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out
 from rlpyt.algos.rollouts import replaced
 from rlpyt.core.records import BatchSpec, extended
@@ -69,11 +70,14 @@ class SequenceReplay(ReplayAlgorithm):
         kwargs["batch_T"] = self.sequence_T
         return kwargs
 
-    def initialize_replay_buffer(
-        self, examples: Nested, batch_spec: BatchSpec, async_: bool = False
-    ) -> None:
-        super().initialize_replay_buffer(examples, batch_spec, async_)
-        check_first_sequences(self)
+    def _first_rows(self) -> int:
+        interval = max(1, self.store_rnn_state_interval)
+        # A user's ReplayBufferCls may lack it.
+        off_forward = getattr(self.replay_buffer, "off_forward", 1)
+        n_rows = self.sequence_T + self.n_step_return + 1
+        if getattr(self, "prioritized_replay", False):  # Whole intervals have priorities.
+            n_rows = math.ceil(n_rows / interval) * interval + 1
+        return math.ceil(off_forward / interval) * interval + n_rows
 
     # --- What is stored ----------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.wrappers import TimeLimit as TimeLimit
 
 from rlpyt.core.masks import mask_of, random_action
 from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_layer_states
@@ -40,6 +39,30 @@ class GymLike(Protocol):
     def reset(self, *args: Any, **kwargs: Any) -> Any: ...
 
     def step(self, action: Any) -> Any: ...
+
+
+class TimeLimit(gym.wrappers.TimeLimit):
+    """Gymnasium's wrapper, which ends an episode after a number of steps.
+
+    Args:
+        env: environment of gymnasium.
+        max_episode_steps: number of steps; None for that of ``env.spec``, or registered for its id.
+
+    Raises:
+        ValueError: if it is given nowhere.
+    """
+
+    def __init__(self, env: Any, max_episode_steps: int | None = None) -> None:
+        if max_episode_steps is None:
+            registered = env.spec and gym.registry.get(env.spec.id)
+            numbers = (getattr(spec, "max_episode_steps", None) for spec in (env.spec, registered))
+            max_episode_steps = next(filter(None, numbers), None)
+        if max_episode_steps is None:
+            raise ValueError(
+                f"max_episode_steps is None, and {env} has none in its spec: give the number of "
+                "steps in an episode"
+            )
+        super().__init__(env, max_episode_steps)
 
 
 class Wrapper:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from rlpyt.utils.types import Array
+if TYPE_CHECKING:
+    from rlpyt.utils.types import Array
+
+    Mask = Any
+else:
+    Array = Mask = torch.Tensor  # What torch.jit.script compiles.
 
 
-def valid_from_done(done: Array) -> Any:
+def valid_from_done(done: Array) -> Mask:
     """Return the mask of the steps up to and including the first done along time.
 
         valid_0 = 1,      valid_t = 1 - min(1, sum_{j<t} d_j)
@@ -25,6 +30,7 @@ def valid_from_done(done: Array) -> Any:
         valid = torch.ones(done.shape, dtype=torch.float, device=done.device)
         valid[1:] = (torch.cumsum(done.to(torch.float), dim=0)[:-1] == 0).to(torch.float)
         return valid
-    mask = np.ones(done.shape, dtype=np.float32)
-    mask[1:] = np.cumsum(done, axis=0)[:-1] == 0
-    return mask
+    else:  # noqa: RET505  (torch.jit.script leaves out this branch only.)
+        mask = np.ones(done.shape, dtype=np.float32)
+        mask[1:] = np.cumsum(done, axis=0)[:-1] == 0
+        return mask

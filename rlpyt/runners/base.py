@@ -119,6 +119,8 @@ class BaseRunner:
 
     def shutdown(self) -> None:
         """Close the progress bar, and end everything that :meth:`train` has started."""
+        if not self._failed and self._signal is None:
+            logger.log("Training complete.")
         if self.pbar is not None:
             self.pbar.stop()
         try:
@@ -319,8 +321,6 @@ class BaseRunner:
             with self._catch_signals() as self._signals:
                 try:
                     yield
-                    if self._signal is None:
-                        logger.log("Training complete.")
                 except BaseException as error:
                     self._failed = True
                     cause = self._explain(error)

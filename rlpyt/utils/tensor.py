@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+
+if TYPE_CHECKING:
+    Shape = torch.Size
+else:
+    Shape = list[int]  # What a shape is to torch.jit.script.
 
 
 def select_at_indexes(indexes: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
@@ -23,11 +28,15 @@ def select_at_indexes(indexes: torch.Tensor, tensor: torch.Tensor) -> torch.Tens
     n_dim = indexes.dim()
     if tensor.shape[:n_dim] != indexes.shape or tensor.dim() == n_dim:
         raise ValueError(
-            f"tensor of shape {tuple(tensor.shape)} must have the dimensions of indexes, "
-            f"{tuple(indexes.shape)}, and one more to pick from"
+            f"tensor of shape {list(tensor.shape)} must have the dimensions of indexes, "
+            f"{list(indexes.shape)}, and one more to pick from"
         )
-    at = indexes.long().reshape(indexes.shape + (1,) * (tensor.dim() - n_dim))
-    at = at.expand(indexes.shape + (1,) + tensor.shape[n_dim + 1 :])
+    at = indexes.long()
+    for _ in range(tensor.dim() - n_dim):
+        at = at.unsqueeze(-1)
+    size = list(tensor.shape)
+    size[n_dim] = 1
+    at = at.expand(size)
     # Gather, unlike indexing with several tensors, has a fast backward pass.
     return tensor.gather(n_dim, at).squeeze(n_dim)
 
@@ -82,7 +91,7 @@ def valid_mean(
     return (tensor * valid).sum(dim=dim) / valid.sum(dim=dim)
 
 
-def infer_leading_dims(tensor: torch.Tensor, dim: int) -> tuple[int, int, int, torch.Size]:
+def infer_leading_dims(tensor: torch.Tensor, dim: int) -> tuple[int, int, int, Shape]:
     """Return the leading dimensions [], [B] or [T,B] of a tensor, and the shape of its data.
 
     Args:
@@ -104,7 +113,7 @@ def infer_leading_dims(tensor: torch.Tensor, dim: int) -> tuple[int, int, int, t
     if lead_dim == 0:
         return 0, 1, 1, shape
     raise ValueError(
-        f"tensor of shape {tuple(shape)} must have {dim} data dimensions after [], [B] or [T,B]"
+        f"tensor of shape {list(shape)} must have {dim} data dimensions after [], [B] or [T,B]"
     )
 
 

@@ -123,7 +123,6 @@ SETTINGS: list[tuple[Any, dict[str, Any], str]] = [
     *[(R2D1, {name: -1}, name) for name in ("value_scale_eps", "input_priority_shift")],
     (R2D1, {"pri_eta": 1.2}, "pri_eta"),
     (R2D1, {"batch_T": 90, "batch_B": 1, "warmup_T": 9}, "replay_size"),
-    (R2D1, {"min_steps_learn": 20}, "min_steps_learn at least 51"),
     *[(cls, {"action_prior": "normal"}, "action_prior") for cls in (SAC, SAC_V)],
     (SAC, {"fixed_alpha": 0}, "fixed_alpha"),
     *[(SAC, {"target_subset": value}, "target_subset") for value in (0, 3)],

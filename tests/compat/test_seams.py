@@ -10,17 +10,32 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
+import torch
 
 from rlpyt.agents.base import AgentInputs
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent, MlpR2d1Agent
+from rlpyt.agents.pg.mujoco import MujocoFfAgent
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.r2d1 import R2D1
+from rlpyt.algos.utils import valid_from_done
+from rlpyt.core.records import EnvSpaces
+from rlpyt.envs.gym import TimeLimit
+from rlpyt.envs.toy import Counter
+from rlpyt.models.mlp import MlpModel
 from rlpyt.replays.non_sequence.n_step import SamplesFromReplay
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer, SamplesFromReplayPri
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.spaces.composite import Composite
+from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
 from rlpyt.utils.quick_args import save__init__args
+from rlpyt.utils.tensor import infer_leading_dims, select_at_indexes
 
 # --- Imports ------------------------------------------------------------------------------------
 
@@ -166,3 +181,103 @@ def test_logger_functions_that_programs_call(tmp_path: Path) -> None:
         "debug.log", "params.json", "progress.csv", "itr_0.pkl", "itr_1.pkl", "itr_3.pkl",
     }  # fmt: skip
     assert "run_3 more hello" in (tmp_path / "run_3" / "debug.log").read_text()
+
+
+@pytest.mark.parametrize("gap", [-1, 0])
+def test_gap_has_no_effect_in_modes_without_one(tmp_path: Path, gap: int) -> None:
+    with logger_context(str(tmp_path), 0, "run", snapshot_mode="last", use_summary_writer=False):
+        logger.set_snapshot_gap(gap)
+        logger.save_itr_params(3, {"itr": 3})
+        assert [path.name for path in tmp_path.rglob("*.pkl")] == ["params.pkl"]
+        with pytest.raises(ValueError, match=f"gap={gap} must"):
+            logger.set_snapshot_mode("gap")
+
+
+# --- Functions in programs ----------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+def test_functions_compile_in_scripts() -> None:
+    @torch.jit.script
+    def masked(observation: torch.Tensor, action: torch.Tensor, done: torch.Tensor):  # type: ignore[no-untyped-def]
+        lead_dim, T, B, shape = infer_leading_dims(observation, 1)
+        flat = observation.view([T * B] + shape)
+        return select_at_indexes(action, flat.view([T, B] + shape)) * valid_from_done(done)
+
+    observation = torch.arange(12.0).reshape(3, 2, 2)
+    action = torch.tensor([[0, 1], [1, 0], [1, 1]])
+    done = torch.tensor([[False, True], [True, False], [False, False]])
+    assert masked(observation, action, done).tolist() == [[0, 3], [5, 0], [0, 0]]
+
+
+# --- Environments and agents --------------------------------------------------------------------
+
+
+class OwnModel(torch.nn.Module):
+    """A model for observations of two arrays."""
+
+    def __init__(self, observation_shape: Any, action_size: int) -> None:
+        super().__init__()
+        sizes = observation_shape.place[0], observation_shape.speed[0]
+        self.mean = MlpModel(sum(sizes), [8], action_size)
+
+
+def test_own_model_of_a_mujoco_agent_gets_several_shapes() -> None:
+    names = ["place", "speed"]
+    observation = Composite(
+        [FloatBox(-1, 1, (2,)), FloatBox(-1, 1, (3,))], namedarraytuple("O", names)
+    )
+    spaces = EnvSpaces(observation=observation, action=FloatBox(-1, 1, (2,)))
+    agent = MujocoFfAgent(ModelCls=OwnModel)
+    shape = agent.make_env_to_model_kwargs(spaces)["observation_shape"]
+    assert (shape.place, shape.speed) == ((2,), (3,))
+    agent.initialize(spaces)
+
+
+def test_time_limit_from_the_environments_spec() -> None:
+    env = gymnasium.make("CartPole-v1").unwrapped
+    limited = TimeLimit(env)
+    assert isinstance(limited, gymnasium.wrappers.TimeLimit)
+    assert limited._max_episode_steps == 500
+    assert TimeLimit(env, 7)._max_episode_steps == 7
+    env.spec = None
+    with pytest.raises(ValueError, match="max_episode_steps"):
+        TimeLimit(env)
+
+
+# --- Runs -----------------------------------------------------------------------------------------
+
+
+class OwnTrain(MinibatchRl):
+    """A runner with a loop of its own, as programs wrote it."""
+
+    def train(self) -> None:  # type: ignore[override]
+        n_itr = self.startup()
+        for itr in range(n_itr):
+            self.agent.sample_mode(itr)
+            samples, traj_infos = self.sampler.obtain_samples(itr)
+            self.agent.train_mode(itr)
+            self.store_diagnostics(itr, traj_infos, self.algo.optimize_agent(itr, samples))
+        self.shutdown()
+
+
+@pytest.mark.parametrize("RunnerCls", [MinibatchRl, OwnTrain])
+@pytest.mark.parametrize("prioritized", [False, True])
+@pytest.mark.parametrize("AlgoCls", [DQN, R2D1])
+def test_training_may_be_asked_for_too_early(
+    AlgoCls: Any, prioritized: bool, RunnerCls: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings: dict[str, Any] = {"min_steps_learn": 0, "replay_size": 200, "replay_ratio": 32}
+    agent: Any = MlpDqnAgent(model_kwargs={"hidden_sizes": [8]})
+    if AlgoCls is R2D1:
+        settings |= {"batch_T": 2, "batch_B": 2, "warmup_T": 1, "store_rnn_state_interval": 2}
+        agent = MlpR2d1Agent(model_kwargs={"hidden_sizes": [8, 8], "lstm_size": 4})
+    algo = AlgoCls(**settings, prioritized_replay=prioritized)
+    sampler = SerialSampler(Counter, {}, batch_T=1, batch_B=2, max_decorrelation_steps=0)
+    roles = {"algo": algo, "agent": agent, "sampler": sampler}
+    RunnerCls(**roles, n_steps=60, log_interval_steps=20, seed=0).train()
+    assert algo.update_counter > 0
+    assert algo.min_itr_learn > 0
+    log = capsys.readouterr().out
+    assert log.count("Training complete.") == 1
+    assert log.count("min_steps_learn is 0") == 1

@@ -13,6 +13,7 @@ from rlpyt.agents.pg.gaussian import (
     RecurrentGaussianPgAgent as RecurrentGaussianPgAgent,
 )
 from rlpyt.core.records import EnvSpaces
+from rlpyt.models.autocast import model_class
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
 from rlpyt.models.space_kinds import array_shape
@@ -24,9 +25,16 @@ class MujocoMixin(BaseAgent):
     update_obs_rms = PolicyAgent.update_obs_rms
 
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
-        """Return ``observation_shape`` and ``action_size``, the number of entries of an action."""
+        """Return ``observation_shape`` and ``action_size``, the number of entries of an action.
+
+        A model of a program gets a record of shapes for observations of several arrays.
+        """
+        space = env_spaces.observation
+        takes_one = model_class(self.ModelCls) in (MujocoFfModel, MujocoLstmModel)
         return {
-            "observation_shape": array_shape(type(self).__name__, env_spaces.observation),
+            "observation_shape": array_shape(type(self).__name__, space)
+            if takes_one
+            else space.shape,
             "action_size": math.prod(env_spaces.action.shape),
         }
 

@@ -61,9 +61,9 @@ class Snapshots:
 
     def file_names(self, itr: int) -> list[str]:
         """Return the names of the files to write at iteration ``itr``."""
-        is_gap = itr == 0 or (itr + 1) % self.gap == 0
         names = []
-        if self.mode == "all" or ("gap" in self.mode and is_gap):
+        is_gap = "gap" in self.mode and (itr == 0 or (itr + 1) % self.gap == 0)
+        if self.mode == "all" or is_gap:
             names.append(f"itr_{itr}.pkl")
         if "last" in self.mode:
             names.append("params.pkl")

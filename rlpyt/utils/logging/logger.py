@@ -220,6 +220,9 @@ def set_snapshot_mode(mode: str) -> None:
         mode: ``all``, ``last``, ``gap`` (iteration 0 and the end of every ``gap`` iterations),
             ``last+gap`` or ``none``.
     """
+    gap = _current.snapshots.gap
+    if gap < 1 and "gap" in check_snapshot_mode(mode):
+        raise ValueError(f"gap={gap} must be at least 1 iteration in mode {mode!r}")
     _current.snapshots.mode = check_snapshot_mode(mode)
 
 
@@ -229,8 +232,12 @@ def get_snapshot_mode() -> str:
 
 
 def set_snapshot_gap(gap: int) -> None:
-    """Set the number of iterations from one snapshot to the next, in the modes with a gap."""
-    if gap < 1:
+    """Set the number of iterations from one snapshot to the next; no effect in other modes.
+
+    Raises:
+        ValueError: if it is less than 1 in a mode with a gap.
+    """
+    if gap < 1 and "gap" in _current.snapshots.mode:
         raise ValueError(f"gap={gap} must be at least 1 iteration")
     _current.snapshots.gap = int(gap)
 

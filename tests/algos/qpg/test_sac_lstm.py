@@ -315,7 +315,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     *[({name: 0}, name) for name in ("batch_T", "batch_B", "n_step_return")],
     *[({name: -1}, name) for name in ("warmup_T", "store_rnn_state_interval")],
     ({"batch_size": 32}, "batch_size is 32.*batch_B"),
-    ({"min_steps_learn": 20}, "min_steps_learn at least"),
     ({"batch_T": 99, "batch_B": 1}, "replay_size"),
     ({"dropped_quantiles": 2}, "dropped_quantiles"),
 ]

@@ -290,6 +290,7 @@ def test_unknown_snapshot_mode_is_refused_when_it_is_set():
 
 
 def test_snapshot_gap_is_checked():
+    logger.set_snapshot_mode("gap")
     with pytest.raises(ValueError, match="gap=0 must be at least 1 iteration"):
         logger.set_snapshot_gap(0)
 
