@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
+from rlpyt.agents.dqn.catdqn_agent import CatDqnAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
@@ -46,7 +47,17 @@ COLUMNS = ["part", "0.1.2", "now", "why", "how to get the old numbers"]
 CLASSES = {
     cls.__name__: cls
     for cls in (
-        (A2C, AsyncRl, AtariDqnAgent, CpuSampler, DQN, DdpgAgent, GymEnvWrapper, MujocoFfAgent)
+        (
+            A2C,
+            AsyncRl,
+            AtariDqnAgent,
+            CatDqnAgent,
+            CpuSampler,
+            DQN,
+            DdpgAgent,
+            GymEnvWrapper,
+            MujocoFfAgent,
+        )
         + (MujocoFfModel, PPO, R2D1, SAC, SacAgent, TD3, Td3Agent)
     )
 }
