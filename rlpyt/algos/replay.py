@@ -214,8 +214,8 @@ class ReplayAlgorithm(RlAlgorithm):
         )
 
     def _first_rows(self) -> int:
-        """Return the number of rows of each environment that a first batch needs."""
-        buffer = self.replay_buffer
+        """Return the rows of each environment that a first batch needs; 0 if that is not known."""
+        buffer = getattr(self, "replay_buffer", None)  # A program may name its buffers otherwise.
         if not isinstance(buffer, BaseNStepReturnBuffer):
             return 0
         return buffer.off_backward + buffer.off_forward + 1

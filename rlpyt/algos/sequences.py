@@ -71,13 +71,13 @@ class SequenceReplay(ReplayAlgorithm):
         return kwargs
 
     def _first_rows(self) -> int:
+        if not super()._first_rows():
+            return 0
         interval = max(1, self.store_rnn_state_interval)
-        # A user's ReplayBufferCls may lack it.
-        off_forward = getattr(self.replay_buffer, "off_forward", 1)
         n_rows = self.sequence_T + self.n_step_return + 1
         if getattr(self, "prioritized_replay", False):  # Whole intervals have priorities.
             n_rows = math.ceil(n_rows / interval) * interval + 1
-        return math.ceil(off_forward / interval) * interval + n_rows
+        return math.ceil(self.replay_buffer.off_forward / interval) * interval + n_rows
 
     # --- What is stored ----------------------------------------------------------------------
 
