@@ -208,6 +208,7 @@ class CountedQueue(_Shared):
         self._n_got = [0] * n_writers
         self._begun = [bytearray() for _ in range(n_writers)]  # Items received in part.
         self._items: deque[tuple[int, bytes]] = deque()
+        supervisor.files.callback(self.close)
         self._sender: ThreadPoolExecutor | None = None
 
     def _new_member(self) -> tuple[Any, Any]:

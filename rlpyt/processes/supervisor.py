@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from multiprocessing import util
 from typing import Any, TypeVar
 
@@ -39,7 +39,8 @@ class Supervisor:
     raises :class:`WorkerError` with its traceback. :meth:`watch` does so from a thread, while this
     process is busy. Ctrl-C interrupts only this process. The other processes end with this one,
     even if it is killed. After :meth:`allow_restarts`, a process that fails during a :meth:`task`
-    is restarted. A supervisor that was pickled into another process watches nothing.
+    is restarted. The end of the processes closes all files that this process shared with them. A
+    supervisor that was pickled into another process watches nothing.
 
     Args:
         start_method: "fork", "forkserver" or "spawn"; None for the default of the system.
@@ -48,8 +49,9 @@ class Supervisor:
 
     Attributes:
         context: multiprocessing context of the start method.
-        children: processes, in the order of their start.
+        children: processes, in the order of their start; none after their end.
         is_over: whether the processes have been ended.
+        files: files shared with the processes, which are closed at the end.
         renewable: semaphores, barriers and queues; a restarted process gets new parts of them.
         restarted: indices of restarted processes that have not joined again yet.
         absent: indices of processes that take no part in the current task, so waits skip them.
@@ -70,6 +72,7 @@ class Supervisor:
         self.time_limit_s, self.limit_name = time_limit_s, limit_name
         self.children: list[ChildProcess] = []
         self.is_over = False
+        self.files = ExitStack()
         self.renewable: list[Any] = []
         self.restarted: set[int] = set()
         self.absent: set[int] = set()
@@ -80,7 +83,7 @@ class Supervisor:
         self._pid = os.getpid()
         self._watcher: Watcher | None = None
         # Runs before Python waits for its children at exit; does not keep the supervisor alive.
-        util.Finalize(self, _end, (self.children, self._pid), exitpriority=100)
+        util.Finalize(self, _end, (self.children,), exitpriority=100)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_pid": self._pid, "absent": set()}
@@ -279,7 +282,7 @@ class Supervisor:
             f"{self._max_restarts} restarts in an hour)."
         )
         index = self.children.index(child)
-        _end([child], self._pid)
+        _end([child])
         for part in self.renewable:
             part.renew(index)
         self.absent.add(index)
@@ -354,16 +357,20 @@ class Supervisor:
         self.terminate()
 
     def terminate(self) -> None:
-        """Terminate all processes, and kill the ones that do not end."""
+        """Terminate all processes, kill the ones that do not end, and close all shared files."""
         self.is_over = True
-        if self._watcher is not None:
-            self._watcher.stopping.set()
-        _end(self.children, self._pid)
+        if os.getpid() != self._pid:
+            return
+        self.stop_watching()
+        _end(self.children)
+        self.files.close()
+        # Nothing is restarted any more; circles of references would wait for the garbage collector.
+        self.children.clear()
+        self.renewable.clear()
+        self._start_again = None
 
 
-def _end(children: Sequence[ChildProcess], pid: int) -> None:
-    if os.getpid() != pid:
-        return
+def _end(children: Sequence[ChildProcess]) -> None:
     for child in children:
         child.heartbeat.values[Heartbeat.ENDING] = 1
     for end in ("terminate", "kill"):
@@ -377,5 +384,4 @@ def _end(children: Sequence[ChildProcess], pid: int) -> None:
                 process.join(max(0.0, again - time.monotonic()))
             alive = [process for process in alive if process.is_alive()]
     for child in children:
-        child.read_report()
-        child.report.close()
+        child.close()

@@ -44,9 +44,11 @@ class Watcher:
         self.has_interrupted = False
         self.stopping = threading.Event()
         self.stalls = stalls
-        self._children, self._find_failure = children, find_failure
+        self._children = children
         self._may_interrupt = threading.current_thread() is threading.main_thread()
-        self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
+        self._thread = threading.Thread(
+            target=self._watch, args=(find_failure,), name="watcher", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
@@ -59,12 +61,12 @@ class Watcher:
                 raise
             self.stopping.set()
 
-    def _watch(self) -> None:
+    def _watch(self, find_failure: Callable[[StallDetector | None], WorkerError | None]) -> None:
         sentinels = [child.process.sentinel for child in self._children]
         while not self.stopping.is_set():
             # With a timeout, since children of a process may keep its sentinel open.
             connection.wait(sentinels, POLL_S)
-            cause = self._find_failure(self.stalls)
+            cause = find_failure(self.stalls)
             if cause is not None and not self.stopping.is_set():
                 self.cause = cause
                 self._make_main_thread_notice()

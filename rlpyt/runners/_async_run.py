@@ -28,6 +28,7 @@ from rlpyt.runners._checks import (
     check_time_limit,
     checked_callbacks,
 )
+from rlpyt.runners._process_group import leave_data_parallel
 from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.log import drop_rows_after
@@ -311,8 +312,7 @@ class AsyncRun(BaseRunner):
             if self._has_group:
                 self._has_group = False
                 torch.distributed.destroy_process_group()
-            if self.ctrl is not None:
-                self.traj_infos_queue.close()
+                leave_data_parallel(self.agent)
 
     # --- The log -----------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import distributed
 from torch.distributed.rendezvous import rendezvous
+from torch.nn.parallel import DistributedDataParallel
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.utils.buffer import buffer_to
@@ -103,10 +104,10 @@ class ProcessGroup:
         self._patient_group = distributed.new_group(backend="gloo", timeout=NO_LIMIT)
 
     def leave(self) -> None:
-        """Destroy the process group, if there is one."""
+        """Destroy the process group, if there is one, and close the connections to the store."""
         if self._group is not None and distributed.is_initialized():
             distributed.destroy_process_group()
-        self._group = self._patient_group = None
+        self._group = self._patient_group = self._store = None
 
     def end_iteration(
         self, traj_infos: Sequence[Any], requests: Sequence[bool]
@@ -169,6 +170,13 @@ class ProcessGroup:
         distributed.broadcast_object_list(state, src=0, group=self._patient_group)
         if self.rank > 0:
             agent.load_state_dict(state[0])
+
+
+def leave_data_parallel(agent: AgentLike) -> None:
+    """Take the networks of ``agent`` out of their wrappers, which keep threads and connections."""
+    for name, part in list(vars(agent).items()):
+        if isinstance(part, DistributedDataParallel):
+            setattr(agent, name, part.module)
 
 
 def _to_cpu(state: Any) -> Any:

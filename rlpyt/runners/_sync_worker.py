@@ -17,6 +17,7 @@ from rlpyt.runners._process_group import (
     STOP,
     ProcessGroup,
     connect_store,
+    leave_data_parallel,
 )
 from rlpyt.runners.checkpointing import (
     STOP_SIGNALS,
@@ -104,6 +105,7 @@ class DistributedRunner(MinibatchRlBase):
         finally:
             if self._group is not None:
                 self._group.leave()
+                leave_data_parallel(self.agent)
 
 
 class SyncWorkerMixin(DistributedRunner):

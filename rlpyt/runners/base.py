@@ -6,7 +6,7 @@ import os
 import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,10 +123,10 @@ class BaseRunner:
             logger.log("Training complete.")
         if self.pbar is not None:
             self.pbar.stop()
-        try:
-            self._notify("on_end")
-        finally:
-            self._end_processes()
+        with ExitStack() as ends:  # All of them, even if one raises.
+            ends.callback(self._end_processes)
+            for callback in reversed(self._ordered_callbacks()):
+                ends.callback(callback.on_end, self)
 
     def _end_processes(self) -> None:
         self.sampler.shutdown()
@@ -333,8 +333,9 @@ class BaseRunner:
             if self.checkpoints is not None:
                 self.checkpoints.wait()
             self.checkpoints = None
-        if self._signal is not None:
-            raise SystemExit(128 + self._signal)
+            ended_by, self._signals = self._signal, StopSignals(())
+        if ended_by is not None:
+            raise SystemExit(128 + ended_by)
 
     def _n_synchronous(self) -> int:
         """Return the number of processes that each save checkpoints."""
@@ -382,9 +383,12 @@ class BaseRunner:
             self.checkpoints.save(self.state_dict, *counts, self._group)
 
     def _notify(self, event: str, *args: Any) -> None:
-        # SaveState saves what the others do at this event.
-        for callback in sorted(self.callbacks, key=lambda x: isinstance(x, SaveState)):
+        for callback in self._ordered_callbacks():
             getattr(callback, event)(self, *args)
+
+    def _ordered_callbacks(self) -> list[Callback]:
+        """Return the callbacks; ``SaveState`` is last, since it saves what the others do."""
+        return sorted(self.callbacks, key=lambda callback: isinstance(callback, SaveState))
 
     def _save_snapshot(self, itr: int, snapshot: dict[str, Any]) -> None:
         """Save the snapshot of a log row; a full disk does not end the run."""

@@ -200,6 +200,7 @@ class SyncRlMixin(DistributedRunner):
             super().shutdown()
             return
         self.supervisor.stop_watching()
+        self.par.pop("traj_infos_queue", None)  # The reader of such a queue cannot close it.
         try:
             super().shutdown()
             if not self._failed:

@@ -243,7 +243,7 @@ def _as_arrays(value: Nested) -> Nested:
 
 def _in_child(agent: AgentLike, env: EnvLike) -> dict[str, Any]:
     pool = Supervisor("fork")  # Environment and agent need not pickle.
-    receiver, sender = pool.context.Pipe(duplex=False)
+    receiver, sender = map(pool.files.enter_context, pool.context.Pipe(duplex=False))
     deadline = time.monotonic() + EXAMPLE_TIMEOUT_S
 
     def is_there(block: bool, timeout: float | None) -> bool:
@@ -265,7 +265,6 @@ def _in_child(agent: AgentLike, env: EnvLike) -> dict[str, Any]:
             raise pool.children[0].error() from None
     finally:
         pool.terminate()
-        receiver.close()
     for name in ("action", "agent_info"):
         examples[name] = torchify_buffer(examples[name])
     return examples

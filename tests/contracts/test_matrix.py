@@ -5,7 +5,10 @@ By default every sampler and every runner meet, each sampler with an algorithm o
 algorithm of every family runs; with ``RLPYT_FULL=1`` any three meet.
 """
 
+import gc
 import itertools
+import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -41,6 +44,7 @@ from tests.contracts.matrix_parts import (
     states_begin_with_episodes,
     watch_ranks,
 )
+from tests.resources import open_files
 from tests.runners.async_parts import descendants, no_process_is_left, values
 from tests.runners.parts import train
 from tests.selection import selected
@@ -217,3 +221,32 @@ def test_algorithms_that_train_while_sampling_are_not_synchronous(RunnerCls, tmp
     runner, _ = start(RunnerCls, SerialSampler, "IMPALA")
     with pytest.raises(ValueError, match=f"IMPALA.*use AsyncRl, or give {RunnerCls.__name__} one"):
         train(runner, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "SamplerCls", "RunnerCls"),
+    [
+        ("PPO", "CpuSampler", "MinibatchRlEval"),
+        ("SAC", "GpuSampler", "MinibatchRl"),
+        ("A2C", "CpuSampler", "SyncRl"),
+        ("DQN", "AsyncGpuSampler", "AsyncRlEval"),
+    ],
+)
+def test_a_run_gives_everything_back(name, SamplerCls, RunnerCls, tmp_path):
+    """Files and threads at its end; its agent's memory as soon as nobody holds the runner."""
+    RunnerCls = {**SYNC_RUNNERS, **ASYNC_RUNNERS}[RunnerCls]
+    SamplerCls = {**SAMPLERS, **ASYNC_SAMPLERS}[SamplerCls]
+    gc.collect()
+    gc.disable()
+    try:
+        for i in range(2):  # Libraries keep some after their first use.
+            before = open_files(), threading.active_count()
+            runner = make_runner(RunnerCls, SamplerCls, name)
+            train(runner, tmp_path / str(i))
+            left = open_files(), threading.active_count()
+            agent = weakref.ref(runner.agent)
+            del runner
+    finally:
+        gc.enable()
+    assert left == before
+    assert agent() is None

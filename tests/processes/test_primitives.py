@@ -39,7 +39,6 @@ def test_no_process_passes_a_barrier_early(method):
     assert not barrier.is_complete()
     supervisor.join()
     assert list(counts) == [n] * parties
-    assert [child.process.exitcode for child in supervisor.children] == [0] * 3
 
 
 def put_all(items, barrier, rank):

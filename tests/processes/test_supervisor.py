@@ -1,6 +1,7 @@
 """Supervision of processes that raise, die, hang or are ended, by really doing so."""
 
 import gc
+import multiprocessing
 import os
 import re
 import signal
@@ -8,12 +9,14 @@ import struct
 import threading
 import time
 
+import psutil
 import pytest
 
 from rlpyt.processes import child, supervisor as supervision
 from rlpyt.processes.child import at_exit, heartbeat_paused
 from rlpyt.processes.primitives import Barrier, CountedQueue, Semaphore
 from rlpyt.processes.supervisor import Supervisor, WorkerError
+from tests.resources import open_files
 from tests.selection import FULL, each_once
 from tests.waiting import wait_until
 
@@ -60,7 +63,8 @@ def test_a_wait_raises_the_failure_of_a_process(supervisor, how, place):
     supervisor.start(fail, dict(how=how), "a helper")
     with pytest.raises(WorkerError, match=rf"a helper, process \d+ {MESSAGES[how]}"):
         waits[place]()
-    assert not any(child.process.is_alive() for child in supervisor.children)
+    assert not supervisor.children
+    assert not multiprocessing.active_children()
     with pytest.raises(WorkerError, match="have been shut down"):
         supervisor.check()
 
@@ -94,10 +98,10 @@ def test_garbage_of_the_parent_is_left_to_it(supervisor, tmp_path):
 
 
 def test_a_task_that_is_broken_off_ends_the_others(supervisor):
-    process = supervisor.start(fail, dict(how="hang"), "a helper")
+    pid = supervisor.start(fail, dict(how="hang"), "a helper").pid
     with pytest.raises(KeyError), supervisor.task():
         raise KeyError("of this process")
-    assert not process.is_alive()
+    assert not psutil.pid_exists(pid)
     with pytest.raises(WorkerError, match="have been shut down"), supervisor.task():
         raise AssertionError("not reached")
 
@@ -167,12 +171,12 @@ def stubborn(ready):
 @pytest.mark.usefixtures("_impatient")
 def test_a_process_that_does_not_end_when_asked_is_killed(supervisor):
     ready = Semaphore(supervisor)
-    process = supervisor.start(stubborn, dict(ready=ready), "stubborn")
+    pid = supervisor.start(stubborn, dict(ready=ready), "stubborn").pid
     ready.acquire()
     begin = time.monotonic()
     supervisor.terminate()
     assert time.monotonic() - begin < 40
-    assert process.exitcode == -signal.SIGKILL
+    assert not psutil.pid_exists(pid)
 
 
 def sleep_with_open_file(ready, path):
@@ -190,6 +194,25 @@ def test_processes_clean_up_when_they_are_ended(supervisor, tmp_path):
     ready.acquire()
     supervisor.terminate()
     assert path.read_text() == "closed"
+
+
+def put_and_sleep(items, ready):
+    items.put(bytes(1_000_000))
+    ready.release()
+    fail("hang")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_the_end_closes_all_files(method):
+    supervisors = [Supervisor(method) for _ in range(2)]
+    for supervisor in supervisors:
+        before = open_files()  # Those of the first may stay: Python's own, for all processes.
+        kwargs = dict(items=CountedQueue(supervisor), ready=Semaphore(supervisor))
+        kept = kwargs, supervisor.start(put_and_sleep, kwargs, "a helper")
+        kwargs["ready"].acquire()
+        supervisor.watch()
+        supervisor.terminate()
+    assert open_files() == before, kept
 
 
 def test_a_time_limit_of_nothing_is_refused():
@@ -226,10 +249,10 @@ def test_a_failure_found_by_the_thread_is_raised_by_the_next_check(supervisor):
 
 
 def test_an_interrupt_by_the_user_stays_one(supervisor):
-    process = supervisor.start(fail, dict(how="hang"), "a helper")
+    pid = supervisor.start(fail, dict(how="hang"), "a helper").pid
     supervisor.watch()
     assert supervisor.explain(KeyboardInterrupt()) is None
-    assert not process.is_alive()
+    assert not psutil.pid_exists(pid)
 
 
 def test_a_lost_connection_is_explained_by_the_process_that_died(supervisor):

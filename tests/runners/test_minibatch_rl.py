@@ -155,6 +155,19 @@ def test_callbacks_are_told_everything_in_order(tmp_path):
     ]
 
 
+def test_a_callback_that_fails_at_the_end_keeps_none_from_ending(tmp_path):
+    class FailAtEnd(Callback):
+        def on_end(self, runner):
+            raise KeyError("of the callback")
+
+    diary = Diary()
+    runner = make_runner(callbacks=[FailAtEnd(), diary])
+    with pytest.raises(KeyError, match="of the callback"):
+        train(runner, tmp_path)
+    assert diary.events[-1] == "end"
+    assert all(env.closed for env in runner.sampler.collector.envs)
+
+
 def test_a_callback_stops_the_run_that_logs_once_more(tmp_path):
     class StopAt2(Callback):
         def on_itr(self, runner, itr, traj_infos, opt_info):

@@ -254,6 +254,14 @@ def test_shutdown_closes_every_environment():
     SerialSampler(CountEnv, {}, batch_T=1, batch_B=1).shutdown()
 
 
+def test_a_second_start_closes_the_environments_of_the_first():
+    sampler, agent = evaluation()
+    envs = [*sampler.collector.envs, *sampler.eval_collector.envs]
+    sampler.initialize(agent)
+    assert all(env.closed for env in envs)
+    assert not any(env.closed for env in sampler.collector.envs)
+
+
 def test_shutdown_goes_on_after_an_environment_that_cannot_close():
     sampler, _ = evaluation()
     sampler.collector.envs[0].close = None

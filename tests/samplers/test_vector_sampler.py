@@ -227,8 +227,17 @@ def test_different_environments_are_refused():
 
 
 def test_another_number_of_environments_is_refused():
+    made = []
+
+    def make_two(num_envs):
+        made.append(make_vector(num_envs=2))
+        return made[0]
+
+    sampler = VectorSampler(make_two, {}, batch_T=1, batch_B=3)
     with pytest.raises(ValueError, match="num_envs 2, but the sampler needs 3"):
-        start(VectorSampler, make_vector, {"num_envs": 2})
+        sampler.initialize(RuleAgent())
+    sampler.shutdown()
+    assert made[0].closed
 
 
 def test_nan_reward_names_the_environment():

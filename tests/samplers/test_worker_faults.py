@@ -27,6 +27,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.utils.logging.context import logger_context
+from tests.resources import open_files
 from tests.samplers.parallel_parts import PARALLEL, DiceEnv, FaultyEnv, hang_here, start
 from tests.selection import FULL, selected
 from tests.waiting import wait_until
@@ -90,6 +91,19 @@ def test_fault_in_a_step(SamplerCls, how):
     with pytest.raises(WorkerError, match="have been shut down"):
         sampler.obtain_samples(1)
     sampler.shutdown()
+
+
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_all_files_are_closed_after_a_fault(SamplerCls):
+    kept = []
+    for _ in range(2):
+        before = open_files()
+        sampler = start_faulty(SamplerCls, "raise", eval_n_envs=4, eval_max_steps=40)
+        with pytest.raises(WorkerError) as info:
+            sampler.obtain_samples(0)
+        sampler.shutdown()
+        kept += [sampler, info]
+    assert open_files() == before
 
 
 def test_a_crash_has_a_traceback_where_another_library_handles_the_signal():

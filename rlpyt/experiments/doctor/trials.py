@@ -50,6 +50,7 @@ class Trial:
         self._name = measurement.__name__
         self._supervisor = Supervisor()
         self._pipe, pipe = self._supervisor.context.Pipe()
+        self._supervisor.files.enter_context(self._pipe)
         self._is_busy = True
         kwargs = {"measurement": measurement, "args": args, "pipe": pipe}
         self._supervisor.start(_serve, kwargs, self._name)
@@ -99,15 +100,11 @@ class Trial:
 
     def close(self) -> None:
         """End the process, and all processes that it started."""
-        if self._supervisor.is_over:
-            return
-        if self._is_busy:
-            self._supervisor.terminate()
-        else:
+        if not (self._is_busy or self._supervisor.is_over):
             with suppress(BrokenPipeError):
                 self._pipe.send(None)
             self._supervisor.join()
-        self._pipe.close()
+        self._supervisor.terminate()
 
 
 def _serve(measurement: Callable[..., Measurement], args: Sequence[Any], pipe: Any) -> None:

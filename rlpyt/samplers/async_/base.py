@@ -7,6 +7,7 @@ that is shared; ``initialize`` runs in the sampler's process and starts environm
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 import torch
@@ -73,8 +74,8 @@ class AsyncSamplerMixin(BaseSampler):
         subprocess = self.example_subprocess
         if subprocess is None:
             subprocess = start_method == "fork"
-        with shared_memory_for(start_method):
-            env = make_env(self.EnvCls, self.env_kwargs, 0, 0)
+        env = make_env(self.EnvCls, self.env_kwargs, 0, 0)
+        with closing(env), shared_memory_for(start_method):
             agent.initialize(env.spaces, share_memory=True, global_B=B, env_ranks=list(range(B)))
             examples: dict[str, Any] = {}
             first, second = (
@@ -92,7 +93,6 @@ class AsyncSamplerMixin(BaseSampler):
                 for _ in range(2)
             )
             self.null_action = env.action_space.null_value()
-            env.close()
         self.double_buffer, self.samples_np, self.examples = (first, second), first, examples
         return self.double_buffer, examples
 

@@ -304,7 +304,6 @@ class HandedOn:
         self, queue: TrajInfoQueue, onward: TrajInfoQueue, heartbeat: Heartbeat, stop: Any
     ) -> None:
         self._queue, self._onward, self._heartbeat, self._stop = queue, onward, heartbeat, stop
-        self.close = queue.close
 
     def take(self, limit: int | None = None) -> list[Any]:
         """Forward everything that has been put; return an empty list."""

@@ -139,6 +139,7 @@ class StateExchange:
         self.worker_ends = [there for _, there in pipes]
         self.sizes: list[tuple[int, int]] = []
         supervisor.renewable.append(self)
+        supervisor.files.callback(self.close)
 
     def receive(self) -> dict[int, Any]:
         """Return the states of the workers that are not absent, by their indices."""
@@ -167,3 +168,8 @@ class StateExchange:
         self._ends[index].close()
         self.worker_ends[index].close()
         self._ends[index], self.worker_ends[index] = self._supervisor.context.Pipe()
+
+    def close(self) -> None:
+        """Close all pipes."""
+        for end in (*self._ends, *self.worker_ends):
+            end.close()

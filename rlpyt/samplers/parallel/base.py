@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 from rlpyt.core.protocols import AgentLike, EnvLike
@@ -175,13 +176,11 @@ class ParallelSamplerBase(BaseSampler):
         B = self.batch_spec.B
         first = rank * B
         with shared_memory_for(get_context(self.start_method).get_start_method()):
-            env = make_env(self.EnvCls, self.env_kwargs, 0, first)
-            try:
+            # Closed before the start, since some hold resources that processes should not inherit.
+            with closing(make_env(self.EnvCls, self.env_kwargs, 0, first)) as env:
                 env_ranks = list(range(first, first + B))
                 self._agent_init(agent, env, global_B=B * world_size, env_ranks=env_ranks)
                 examples = self._build_buffers(env, bootstrap_value)
-            finally:
-                env.close()  # Some hold resources that processes should not inherit.
             del env
         self._start(affinity, n_envs_list, B * world_size, worker_process)
         logger.log(f"{type(self).__name__} initialized with {self.n_worker} workers.")
@@ -430,7 +429,7 @@ class ParallelSamplerBase(BaseSampler):
 
     def shutdown(self) -> None:
         """End all processes: between batches by request, otherwise by force."""
-        supervisor, self.supervisor = self.supervisor, None
+        supervisor, self.supervisor, self.workers = self.supervisor, None, []
         if supervisor is None:
             return
         if self.ctrl is None:  # The start failed.
@@ -444,8 +443,6 @@ class ParallelSamplerBase(BaseSampler):
                 barrier.open_for_all()
             supervisor.join()
         supervisor.terminate()
-        self.traj_infos_queue.close()
-        self.eval_traj_infos_queue.close()
 
     # --- State ------------------------------------------------------------------------------------
 

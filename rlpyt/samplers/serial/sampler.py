@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -38,7 +37,7 @@ class SerialSampler(BaseSampler):
     traj_infos: list[Any]
     collector: Any = None
     eval_collector: Any = None
-    _made: Sequence[Any] = ()  # Those of a start that failed have no collector.
+    _made: Sequence[Any] = ()  # Environments that are not closed yet.
     device: torch.device | None = None  # Device of the batch; None for the CPU, with numpy arrays.
 
     _fitting_collectors: tuple[Any, Any] = (CpuResetCollector, SerialEvalCollector)
@@ -89,6 +88,8 @@ class SerialSampler(BaseSampler):
             Examples of the buffers' entries, see
             :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
         """
+        if self._made:
+            self.shutdown()
         set_alternation(self, agent)
         B = self.batch_spec.B
         env_ranks = list(range(rank * B, (rank + 1) * B))
@@ -116,7 +117,6 @@ class SerialSampler(BaseSampler):
 
     def _make_envs(self, seed: int | None, env_ranks: Sequence[int]) -> list[Any]:
         """Make the training environments, and seed them."""
-        self._made = []
         envs = self._make_one_by_one(self.env_kwargs, env_ranks)
         self._seed_envs(envs, env_seeds(seed, env_ranks))
         return envs
@@ -193,8 +193,8 @@ class SerialSampler(BaseSampler):
 
     def shutdown(self) -> None:
         """Close all environments."""
-        envs = {id(env): env for env in (*self._made, *itertools.chain(*self._all_envs))}
-        for env in envs.values():
+        envs, self._made = self._made, ()
+        for env in envs:
             with suppress(Exception):  # As in workers; some have no such method.
                 env.close()
 

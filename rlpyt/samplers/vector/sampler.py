@@ -133,6 +133,7 @@ class VectorSampler(SerialSampler):
     def _make_env(self, env_kwargs: EnvKwargs, n: int) -> Any:
         assert isinstance(env_kwargs, Mapping), "checked by the constructor"
         env = self.EnvCls(**{"num_envs": n, **env_kwargs})
+        self._made = [*self._made, env]
         if not hasattr(env, "sample_actions"):
             raise TypeError(
                 f"EnvCls made {env!r}, not a vector environment of this library: use "
