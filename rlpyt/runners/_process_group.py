@@ -24,6 +24,7 @@ _stores: Any = distributed  # The store classes are public, but not in the stubs
 
 # Commands of rank 0 to the others after a log row.
 CONTINUE, STOP, SEND_STATE = 0, 1, 2
+SIGNALLED = 16  # Added to the number of a signal that ends the run before the row is logged.
 
 NO_LIMIT = timedelta(days=365)
 

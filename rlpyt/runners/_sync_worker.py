@@ -14,6 +14,7 @@ from rlpyt.processes.child import delay_secondary_error, heartbeat_paused
 from rlpyt.runners._process_group import (
     CONTINUE,
     SEND_STATE,
+    SIGNALLED,
     STOP,
     ProcessGroup,
     connect_store,
@@ -90,10 +91,15 @@ class DistributedRunner(MinibatchRlBase):
         if not is_in_step:
             return
         assert self._group is not None
-        command = self._group.broadcast(STOP if self._stop_requested else CONTINUE)
+        command = STOP if self._stop_requested else CONTINUE
+        if self._is_row_due:
+            command = SIGNALLED + (self._signal or self._signals.received or 0)
+        command = self._group.broadcast(command)
         while self.rank > 0 and command == SEND_STATE:
             self._group.gather(super().state_dict())
             command = self._group.broadcast()
+        if command > SIGNALLED:
+            self._agreed_signal, self._is_row_due = command - SIGNALLED, True
         self._stopping = self._stopping or command == STOP
 
     def shutdown(self) -> None:

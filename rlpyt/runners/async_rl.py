@@ -154,7 +154,7 @@ class AsyncRlBase(AsyncRun):
     def _sampler_has_ended(self, block: bool, timeout: float | None) -> bool:
         if not self.ctrl.quit.value:
             time.sleep(THROTTLE_WAIT)
-        return bool(self.ctrl.quit.value)
+        return bool(self.ctrl.quit.value) or self._signal is not None
 
     # --- State -------------------------------------------------------------------------------
 
@@ -302,9 +302,16 @@ class AsyncRlEval(AsyncRlBase):
         self._pending = [info and AttrDict(info) for info in pending[:n_complete]]
 
     def _evaluate_before_training(self) -> None:
-        while self._n_logs == 0 and None not in self._pending:
-            self._pending.append(self.traj_infos_queue.get())
+        if self._n_logs == 0:
+            self._supervisor.wait_for(self._has_evaluated)
         self._log_due_rows(0)
+
+    def _has_evaluated(self, block: bool, timeout: float | None) -> bool:
+        self._pending += self._received()
+        if None in self._pending or self._signal is not None:
+            return True
+        time.sleep(THROTTLE_WAIT)
+        return False
 
     def _log_due_rows(self, itr: int) -> None:
         # The last row is written at the end, after all updates.

@@ -345,7 +345,14 @@ class BaseRunner:
         """Return the signal handler, which leaves Ctrl-C unchanged in runs without checkpoints."""
         saves = self.checkpoints is not None and self.checkpoints.plan.directory is not None
         numbers = STOP_SIGNALS if saves else STOP_SIGNALS[:1]
-        return StopSignals(numbers, self._is_interrupted_by_failure)
+        return StopSignals(numbers, self._is_interrupted_by_failure, self._pass_on_request)
+
+    def _pass_on_request(self) -> str:
+        """Return what happens before a signal ends the run; called by the signal handler."""
+        saves = self.checkpoints is not None and self.checkpoints.plan.directory is not None
+        return "Ending the run after the current iteration" + (
+            ", with a checkpoint." * saves or "."
+        )
 
     def _is_interrupted_by_failure(self) -> bool:
         """Return whether the failure of another process interrupts this one."""

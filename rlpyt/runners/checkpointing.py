@@ -254,24 +254,28 @@ class RunCheckpoints:
 class StopSignals:
     """Signal handler that turns the first SIGTERM or Ctrl-C into a request to end the run.
 
-    The run ends after its current iteration. The first signal restores the earlier handlers, so a
-    second Ctrl-C interrupts at once. Only the main thread receives signals; in other threads
-    nothing changes.
+    The run ends after its current iteration, or after the next step of an evaluation. The first
+    signal restores the earlier handlers, so a second Ctrl-C interrupts at once. Only the main
+    thread receives signals; in other threads nothing changes.
 
     Args:
         numbers: signals to receive; signals that this process ignores stay ignored.
         is_failure: function that returns whether a signal reports the failure of another process;
             such a signal interrupts the run.
+        on_request: function that passes the request on, and returns a message about what follows.
 
     Attributes:
         received: number of the signal that was received, or None.
     """
 
     def __init__(
-        self, numbers: tuple[int, ...], is_failure: Callable[[], bool] = lambda: False
+        self,
+        numbers: tuple[int, ...],
+        is_failure: Callable[[], bool] = lambda: False,
+        on_request: Callable[[], str] = str,
     ) -> None:
         self.received: int | None = None
-        self._numbers, self._is_failure = numbers, is_failure
+        self._numbers, self._is_failure, self._on_request = numbers, is_failure, on_request
         self._before: dict[int, Any] = {}
         self._pid = os.getpid()
 
@@ -296,4 +300,4 @@ class StopSignals:
         self.received = number
         self.__exit__()
         # Without the logger, since the signal may have interrupted it.
-        os.write(2, b"Ending the run after the current iteration.\n")
+        os.write(2, f"{self._on_request()}\n".encode())

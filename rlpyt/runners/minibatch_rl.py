@@ -69,6 +69,8 @@ class MinibatchRlBase(BaseRunner):
 
     _columns: tuple[str, ...] = ()
     _itr = -1  # The last stored iteration.
+    _is_evaluating = False
+    _is_row_due = False  # Whether a signal came before the row of the last iteration.
     _saves_now = False  # Whether the processes that train together have agreed to save.
     # Whether all of them run the loop below; one with a loop of its own exchanges only gradients.
     _is_in_step = False
@@ -109,7 +111,8 @@ class MinibatchRlBase(BaseRunner):
         With an interval, or ``resume="auto"``, checkpoints are saved in the directory
         ``checkpoints`` beside the snapshots: at the start, at every interval and at the end. Then
         Ctrl-C ends the run after the current iteration, with a checkpoint; a second one interrupts
-        it at once. SIGTERM always ends it after the current iteration.
+        it at once. SIGTERM always ends it after the current iteration. An evaluation ends after its
+        next step, and is repeated before a resumed run continues.
 
         Args:
             checkpoint_interval_steps: number of environment steps from one checkpoint to the next.
@@ -407,10 +410,38 @@ class MinibatchRlEval(MinibatchRlBase):
         super().log_diagnostics(itr, eval_traj_infos, eval_time, prefix=prefix)
 
     def _evaluate_before_training(self) -> None:
-        if self.start_itr == 0:
-            logger.set_iteration(0)  # The run may have gone back here from a later one.
-            with logger.prefix("itr #0 "):
-                self._measure_and_log(0)
+        if self.start_itr == 0 or self._is_row_due:
+            itr = max(0, self.start_itr - 1)
+            logger.set_iteration(itr)  # The run may have gone back here from a later one.
+            with logger.prefix(f"itr #{itr} "):
+                self._measure_and_log(itr)
 
     def _measure_and_log(self, itr: int) -> None:
-        self.log_diagnostics(itr, *self.evaluate_agent(itr))
+        traj_infos, eval_time = [], 0.0
+        self._is_evaluating = True
+        if not self._is_signalled:
+            traj_infos, eval_time = self.evaluate_agent(itr)
+        self._is_evaluating = False
+        self._is_row_due = self._is_signalled
+        if not self._is_row_due:
+            self.log_diagnostics(itr, traj_infos, eval_time)
+
+    @property
+    def _is_signalled(self) -> bool:
+        """Whether a signal is to end the run, even if other processes do not know it yet."""
+        return (self._signal or self._signals.received) is not None
+
+    def _pass_on_request(self) -> str:
+        if not self._is_evaluating:
+            return super()._pass_on_request()
+        self.sampler.stop_evaluation()
+        return "Ending the run: the evaluation stops, and is repeated if the run is resumed."
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "is_row_due": self._is_row_due}
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        super()._resume(state)
+        self._is_row_due = state.get("is_row_due", False)
+        if self._is_row_due:  # It may have been written before the run was interrupted again.
+            drop_rows_after(self._itr - 1, self._cum_steps - 1)

@@ -234,6 +234,9 @@ class BaseSampler:
         """Return the trajectory infos of one evaluation."""
         raise NotImplementedError
 
+    def stop_evaluation(self) -> None:
+        """End the running evaluation after its next step; a signal handler calls it."""
+
     def shutdown(self) -> None:
         """Close environments and end processes."""
 

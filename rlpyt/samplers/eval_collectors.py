@@ -68,6 +68,7 @@ class LoopEvalCollector(BaseEvalCollector):
         env_ranks: indexes of the environments among all evaluation environments.
         acting_noise: random numbers for acting in training, whose seed also serves evaluation;
             None where actions are served, or for torch's global generator.
+        has_to_end: whether the evaluation ends after its next step.
     """
 
     actions: type[Actions]
@@ -75,6 +76,7 @@ class LoopEvalCollector(BaseEvalCollector):
     quota: Sequence[int] | None = None
     env_ranks: Sequence[int] | None = None
     acting_noise: ActingNoise | None = None
+    has_to_end = False
 
     def collect_evaluation(self, itr: int) -> Any:
         """Run one evaluation in a worker; the queue gets None after its trajectory infos."""
@@ -99,7 +101,11 @@ class LoopEvalCollector(BaseEvalCollector):
         loop = StepLoop(
             self.envs, traj_infos, self.TrajInfoCls, actions, on_done, heartbeat, self.env_ranks
         )
-        return loop.run(self.n_steps, stop=lambda: self.is_enough(loop), report=self.report)
+
+        def stop() -> bool:
+            return self.has_to_end or self.is_enough(loop)
+
+        return loop.run(self.n_steps, stop=stop, report=self.report)
 
     def _begin(self, itr: int) -> ActingNoise | None:
         """Prepare the agent for an evaluation; return the random numbers for its actions."""

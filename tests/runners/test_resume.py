@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import threading
 import time
 from types import SimpleNamespace
 
@@ -26,8 +27,10 @@ from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
 from rlpyt.runners.log import RunLog
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.rate_limiter import LEAD_ITRS
-from rlpyt.runners.sync_rl import SyncRl
+from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.logging.context import logger_context
 from tests.forked import fork
@@ -549,6 +552,80 @@ def test_a_second_sigint_interrupts_at_once_and_handlers_are_restored(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train(make_runner(callbacks=[PressTwice()]), tmp_path, checkpoint_interval_steps=40)
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+class SignalAt(CountEnv):
+    """Signals a process at one of its steps, and notes later steps; never again once it has."""
+
+    def __init__(self, n_steps=10**9, pid=None, path=None):
+        super().__init__()
+        self.n_left, self.pid, self.path = n_steps, pid, path
+
+    def step(self, action):
+        self.n_left -= 1
+        if self.n_left == 0 and not self.path.exists():
+            self.path.touch()
+            os.kill(self.pid, signal.SIGTERM)
+            time.sleep(0.5)
+        elif self.n_left < 0 and self.path.exists():
+            self.path.write_text(self.path.read_text() + "step ")
+        return super().step(action)
+
+
+@pytest.mark.parametrize(
+    ("RunnerCls", "SamplerCls"),
+    [
+        (MinibatchRlEval, SerialSampler),
+        (MinibatchRlEval, CpuSampler),
+        (MinibatchRlEval, GpuSampler),
+        (SyncRlEval, SerialSampler),
+    ],
+)
+@pytest.mark.parametrize("n_steps", [3, 13], ids=["first", "second"])
+def test_a_signal_ends_an_evaluation_which_is_repeated_later(
+    RunnerCls, SamplerCls, n_steps, tmp_path
+):
+    def start(name, n_steps, eval_max_steps=20):
+        affinity = {"workers_cpus": [None], "set_affinity": False}
+        is_sync = RunnerCls is SyncRlEval
+        runner = make_runner(RunnerCls, affinity=[affinity] * 2 if is_sync else affinity)
+        runner.agent = ParallelQuietAgent()
+        kwargs = {"n_steps": n_steps, "pid": os.getpid(), "path": tmp_path / "signalled"}
+        runner.sampler = SamplerCls(
+            SignalAt,
+            {},
+            batch_T=5,
+            batch_B=4,
+            max_decorrelation_steps=0,
+            eval_n_envs=2,
+            eval_env_kwargs=kwargs,
+            eval_max_steps=eval_max_steps,
+        )
+        return train(runner, tmp_path / name, resume="auto")
+
+    whole = start("whole", 10**9)
+    with pytest.raises(SystemExit) as error:
+        start("a", n_steps, eval_max_steps=1e8 if n_steps == 3 else 20)  # That is hours.
+    assert error.value.code == 143
+    assert len((tmp_path / "signalled").read_text().split()) <= 3
+    assert len(read_rows(tmp_path / "a")) == (0 if n_steps == 3 else 1)
+    assert start("a", n_steps) == whole
+
+
+def test_a_signal_ends_the_first_evaluation_of_an_asynchronous_run(tmp_path):
+    """It used to last until its end, here for hours."""
+
+    class Press(Callback):
+        def on_start(self, runner):
+            threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+
+    evaluation = {"eval_n_envs": 2, "eval_max_steps": 1e9}
+    runner = async_parts.make_runner(
+        RunnerCls=AsyncRlEval, sampler_kwargs=evaluation, callbacks=[Press()]
+    )
+    with pytest.raises(SystemExit) as error:
+        runner.train()
+    assert error.value.code == 143
 
 
 class PressOnce(Callback):

@@ -397,6 +397,9 @@ class ParallelSamplerBase(BaseSampler):
             self.ctrl.do_eval.value = False
         return infos
 
+    def stop_evaluation(self) -> None:
+        self.sync.stop_eval.value = True
+
     def _check_started(self, to_evaluate: bool = False) -> None:
         super()._check_started(to_evaluate)
         if self.supervisor is None:

@@ -191,6 +191,10 @@ class SerialSampler(BaseSampler):
         infos: list[Any] = self.eval_collector.collect_evaluation(itr)
         return infos
 
+    def stop_evaluation(self) -> None:
+        if self.eval_collector is not None:
+            self.eval_collector.has_to_end = True
+
     def shutdown(self) -> None:
         """Close all environments."""
         envs, self._made = self._made, ()

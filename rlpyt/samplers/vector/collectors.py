@@ -120,6 +120,7 @@ class VectorEvalCollector(SerialEvalCollector):
         loop = VectorLoop(env, trajectories, actions, self.quota)
 
         def is_enough(completed: list[Any]) -> bool:
-            return self._is_limited(len(completed)) or bool(loop.waiting.all())
+            is_limited = self.has_to_end or self._is_limited(len(completed))
+            return is_limited or bool(loop.waiting.all())
 
         return loop.run(self.n_steps, stop=is_enough)

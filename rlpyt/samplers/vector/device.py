@@ -82,7 +82,7 @@ class DeviceEvalCollector(VectorEvalCollector):
         loop = DeviceLoop(env, trajectories, self.agent, inputs, noise)
         found = Quota(self.max_trajectories, self.quota)
         n_left = self.n_steps
-        while n_left > 0 and not found.is_enough():
+        while n_left > 0 and not (self.has_to_end or found.is_enough()):
             n_steps = min(EVAL_T, n_left)
             found.add(loop.run(n_steps))
             n_left -= n_steps

@@ -137,6 +137,7 @@ def serve(
     n_steps: int,
     overlap: bool,
     stop: Callable[[], bool] | None = None,
+    has_to_end: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Choose actions for ``n_steps`` steps of every group.
 
@@ -147,6 +148,7 @@ def serve(
             is one group only.
         stop: condition for ending early; it is checked only when all groups have taken equally many
             steps, so groups cannot overlap. None to take all steps.
+        has_to_end: further condition, without this cost.
 
     Returns:
         Whether it stopped early. In both cases all workers have taken their last step, and none was
@@ -154,13 +156,14 @@ def serve(
     """
     held: Group | None = None
     for _ in range(n_steps):
-        if stop is not None:
+        is_last = has_to_end()
+        if is_last or stop is not None:
             if held is not None:
                 held.release_actions()
                 held = None
             for group in groups:
                 group.await_observations()
-            if stop():
+            if is_last or (stop is not None and stop()):
                 return True
         for group in groups:
             group.await_observations()
@@ -213,6 +216,7 @@ class Served(Protocol):
     eval_max_trajectories: int | None
     eval_n_episodes: int | None
     eval_traj_infos_queue: TrajInfoQueue
+    _stops_evaluation: bool
 
 
 def connect_workers(
@@ -352,7 +356,7 @@ def serve_evaluation(sampler: Served, itr: int, overlap: bool) -> list[Any]:
     for group in sampler.eval_groups:
         group.noise = training_noise.for_evaluation(group.noise.env_ranks, itr)
     n_steps = sys.maxsize if sampler.eval_max_T is None else sampler.eval_max_T
-    if serve(sampler.eval_groups, n_steps, overlap, to_stop):
+    if serve(sampler.eval_groups, n_steps, overlap, to_stop, lambda: sampler._stops_evaluation):
         sampler.sync.stop_eval.value = True
         for group in sampler.eval_groups:
             group.release_actions()

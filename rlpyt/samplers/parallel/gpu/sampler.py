@@ -66,6 +66,7 @@ class GpuSamplerBase(ParallelSamplerBase):
     eval_agent_inputs: Nested
     eval_groups: list[Group]
 
+    _stops_evaluation = False
     _fitting_collectors = (GpuResetCollector, GpuEvalCollector)
 
     def __init__(
@@ -100,6 +101,9 @@ class GpuSamplerBase(ParallelSamplerBase):
     def serve_actions_evaluation(self, itr: int) -> list[Any]:
         """Choose the actions of one evaluation; implemented by the action server."""
         raise NotImplementedError
+
+    def stop_evaluation(self) -> None:
+        self._stops_evaluation = True  # The server stops all workers at the same step.
 
     def _prepare_agent(self, itr: int, to_evaluate: bool) -> None:
         if to_evaluate:
@@ -162,6 +166,7 @@ class GpuSamplerBase(ParallelSamplerBase):
     def _build_parallel_ctrl(self, n_worker: int, *args: Any, **kwargs: Any) -> None:
         super()._build_parallel_ctrl(n_worker, *args, **kwargs)
         self.sync.update(step_semaphores(self._supervisor, n_worker))
+        self._stops_evaluation = False
 
     def _assemble_common_kwargs(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         return {**super()._assemble_common_kwargs(*args, **kwargs), "agent": None}
