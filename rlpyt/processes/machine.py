@@ -38,6 +38,19 @@ class Machine(NamedTuple):
         return text
 
 
+# Environment variable with the CPUs of a launcher, for the runs that it pins to some of them.
+LAUNCHER_CPUS = "RLPYT_CPUS"
+
+
+def numbered_cpus() -> list[int]:
+    """Return the CPUs that an affinity code numbers from 0: those of the launcher, if there is one.
+
+    Otherwise they are the CPUs that this process may use.
+    """
+    of_launcher = os.environ.get(LAUNCHER_CPUS)
+    return look_at_machine().cpus if of_launcher is None else [*map(int, of_launcher.split(","))]
+
+
 def look_at_machine(root: str | os.PathLike[str] = "/") -> Machine:
     """Return the resources that this process may use.
 

@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import psutil
 import torch
 
 from rlpyt.core.protocols import AlgoLike, AsyncSamplerLike, RunnerLike, SamplerLike
 from rlpyt.processes.launch import check_cpus
+from rlpyt.processes.machine import look_at_machine
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.torchrun import TorchrunRanks
 
@@ -200,10 +200,9 @@ def check_cpus_in(affinity: Any) -> None:
         if not _is_usable(cpu)
     ]
     if wrong:
-        usable = [cpu for cpu in range(psutil.cpu_count() or 1) if _is_usable(cpu)]
         raise ValueError(
             f"{', '.join(wrong)}: there is no such CPU, or this process may not use it. It may use "
-            f"{usable}: name some of them, or pass set_affinity=False"
+            f"{look_at_machine().cpus}: name some of them, or pass set_affinity=False"
         )
 
 

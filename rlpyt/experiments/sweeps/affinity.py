@@ -13,7 +13,9 @@ and the slot of this run in it. It has a number and three letters for each optio
     sgr  GPUs per run, to sample   oss  GPUs both optimize and sample
     alt  alternating sampler       saf  set the affinity of the processes
 
-The first hyperthread of core ``c`` is CPU ``c``, its second is CPU ``c + hto``.
+A number of a CPU is its position in the list of CPUs that the process may use: a job that has the
+CPUs 4 to 7 calls them 0 to 3. The first hyperthread of core ``c`` is CPU ``c``, its second is CPU
+``c + hto``.
 """
 
 from __future__ import annotations
@@ -64,6 +66,7 @@ from rlpyt.experiments.sweeps._placement import (
     with_hyperthreads,
     worker_groups,
 )
+from rlpyt.processes.machine import numbered_cpus
 from rlpyt.utils.collections import AttrDict
 
 # --- Codes -----------------------------------------------------------------------------------
@@ -72,7 +75,7 @@ from rlpyt.utils.collections import AttrDict
 def quick_affinity_code(
     n_parallel: int | None = None, use_gpu: bool = True, contexts_per_gpu: int = 1
 ) -> str:
-    """Return the code for ``n_parallel`` simultaneous runs that share this whole machine.
+    """Return the code for ``n_parallel`` simultaneous runs that share all CPUs of this process.
 
     Args:
         n_parallel: number of simultaneous runs on CPU; on GPUs the number of GPUs to use at most,
@@ -83,20 +86,20 @@ def quick_affinity_code(
     Raises:
         ValueError: if no GPU is used and ``n_parallel`` is None.
     """
-    n_core = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+    n_core, hyperthread_offset, all_sockets = usable_cores()
     n_gpu = torch.cuda.device_count() if use_gpu else 0
     if n_gpu and n_parallel is not None:
         n_gpu = min(n_gpu, n_parallel)
     if n_gpu:
         n_runs = n_gpu * contexts_per_gpu
         n_core = max(n_core // n_runs, 1) * n_runs
-        n_socket = math.gcd(get_n_socket(), n_runs)  # Sockets share the runs evenly.
+        n_socket = math.gcd(all_sockets, n_runs)  # Sockets share the runs evenly.
         return encode_affinity(n_core, n_gpu, contexts_per_gpu, n_socket=n_socket)
     if n_parallel is None:
         raise ValueError("n_parallel=None without GPUs: give the number of simultaneous runs")
     n_parallel = min(n_parallel, n_core)
     cpu_per_run = n_core // n_parallel
-    n_socket = math.gcd(get_n_socket(), n_parallel)
+    n_socket = math.gcd(all_sockets, n_parallel)
     n_core = cpu_per_run * n_parallel
     return encode_affinity(n_core, cpu_per_run=cpu_per_run, n_socket=n_socket)
 
@@ -129,8 +132,8 @@ def encode_affinity(
         cpu_per_worker: number of cores of each sampler worker.
         cpu_reserved: number of cores for the master, per GPU; at least one in asynchronous runs.
         hyperthread_offset: CPU of the second hyperthread of core 0, or 0 to leave hyperthreads
-            unused; None for the value of this machine.
-        n_socket: number of CPU sockets; None for the value of this machine.
+            unused; None for the value of the CPUs that this process may use.
+        n_socket: number of CPU sockets; None in the same way.
         run_slot: slot of the run, from 0; None leaves it out.
         async_sample: whether the run is asynchronous.
         sample_gpu_per_run: number of GPUs that sample in each asynchronous run.
@@ -141,10 +144,9 @@ def encode_affinity(
     Raises:
         ValueError: if options exclude each other or there is no such slot.
     """
-    if hyperthread_offset is None:
-        hyperthread_offset = get_hyperthread_offset()
-    if n_socket is None:
-        n_socket = get_n_socket()
+    usable = usable_cores()
+    hyperthread_offset = usable.hto if hyperthread_offset is None else hyperthread_offset
+    n_socket = usable.skt if n_socket is None else n_socket
     return write_code(options_of(locals()))
 
 
@@ -177,6 +179,23 @@ def affinity_from_code(run_slot_affinity_code: str) -> Any:
 
 def affinity_of_slot(slot: int, options: dict[str, int]) -> Any:
     """Return the affinity of a run, as :func:`affinity_from_code` does, from decoded options."""
+    affinity, cpus = _placed(slot, options), numbered_cpus()
+    parts = affinity if isinstance(affinity, list) else [affinity]
+    is_elsewhere = max(cpu for part in parts for cpu in part["all_cpus"]) >= len(cpus)
+    return affinity if is_elsewhere else _with_cpus(affinity, cpus)
+
+
+def _with_cpus(part: Any, cpus: list[int], is_cpus: bool = False) -> Any:
+    """Return an affinity, or a part of it, with CPUs in place of their positions in ``cpus``."""
+    if isinstance(part, AttrDict):
+        return AttrDict({k: _with_cpus(x, cpus, k.endswith("cpus")) for k, x in part.items()})
+    if isinstance(part, (list, tuple)):
+        return type(part)(_with_cpus(x, cpus, is_cpus) for x in part)
+    return cpus[part] if is_cpus else part
+
+
+def _placed(slot: int, options: dict[str, int]) -> Any:
+    """Return the affinity of a run with positions in place of CPUs."""
     if checked(options).get(ASYNC_SAMPLE):
         return build_async_affinity(slot, **_without(options, ASYNC_SAMPLE, CONTEXTS_PER_GPU))
     options = _without(options, ASYNC_SAMPLE, SAMPLE_GPU_PER_RUN, OPTIM_SAMPLE_SHARE_GPU)
@@ -360,6 +379,16 @@ def get_workers_cpus(cores: Any, cpw: int, hto: int, alt: int) -> tuple[Cores, .
 
 
 # --- This machine ----------------------------------------------------------------------------
+
+
+def usable_cores() -> CoreLayout:
+    """Return the number of cores that this process may use, and their hyperthreads and sockets."""
+    cpus, offset = numbered_cpus(), get_hyperthread_offset()
+    cores = [cpu for cpu in cpus if cpu < offset]
+    n_socket = get_n_socket() if cpus == [*range(psutil.cpu_count() or 1)] else 1
+    if cores and cpus == [*cores, *(core + offset for core in cores)]:
+        return CoreLayout(len(cores), len(cores), n_socket)
+    return CoreLayout(len(cpus), 0, n_socket)
 
 
 def get_n_socket() -> int:

@@ -16,6 +16,7 @@ from rlpyt.experiments.sweeps.affinity import CONTEXTS_PER_GPU
 from rlpyt.experiments.sweeps.run import RunCommand
 from rlpyt.experiments.sweeps.slots import Slot, slots_of
 from rlpyt.processes.launch import check_cpus
+from rlpyt.processes.machine import LAUNCHER_CPUS, numbered_cpus
 from rlpyt.utils.names import import_extra
 
 POOLS = ("local", "ray", "slurm")
@@ -231,7 +232,11 @@ def run_call(
     if slot.is_pinned and shutil.which("taskset") is None:
         print("The program taskset is missing: processes of the run set their affinity themselves.")
     elif slot.is_pinned:
-        call = ["taskset", "-c", ",".join(map(str, slot.cpus)), *call]
+        pinned = ["taskset", "-c", ",".join(map(str, slot.cpus))]
+        cpus = numbered_cpus()
+        if cpus != [*range(len(cpus))]:
+            pinned += ["env", f"{LAUNCHER_CPUS}={','.join(map(str, cpus))}"]
+        call = [*pinned, *call]
     return list(map(str, call))
 
 

@@ -13,8 +13,7 @@ from rlpyt.experiments.sweeps import _codes as codes
 from rlpyt.experiments.sweeps.affinity import (
     affinity_of_slot,
     encode_affinity,
-    get_hyperthread_offset,
-    get_n_socket,
+    usable_cores,
 )
 from rlpyt.processes.machine import look_at_machine
 
@@ -116,7 +115,7 @@ def affinity_code(
     is_async = roles.get("runner") == "async"
     serves = roles.get("sampler") in ("gpu", "alternating")
     machine = look_at_machine()
-    usable, hyperthread_offset, n_socket = _cpus(set(machine.cpus))
+    n_core, hyperthread_offset, n_socket = usable_cores()
     if gpus is None:
         gpus = torch.cuda.device_count() if is_local else 0
     elif is_local and gpus > torch.cuda.device_count():
@@ -130,8 +129,8 @@ def affinity_code(
     least = n_optimizer + is_async * (n_optimizer if serves else 1)
     if not is_local:
         slots, n_socket, hyperthread_offset = 1, 1, 0
-        usable = set(range(cpus_per_run or least))
-    n_core, step = len(usable), 1 if is_async else n_optimizer
+        n_core = cpus_per_run or least
+    step = 1 if is_async else n_optimizer
     n_by_default = min(n_core, machine.n_cpus)
     need = cpus_per_run or least
     slots = slots or max(1, min(groups, n_core // need) if groups else n_by_default // need)
@@ -161,8 +160,8 @@ def affinity_code(
         async_sample=is_async,
         optim_sample_share_gpu=bool(is_async and groups and serves),
         alternating=roles.get("sampler") == "alternating",
-        # CPUs in a code count from 0; a container may have others, or a quota of time on all.
-        set_affinity=usable == set(range(n_core)) and machine.n_cpus == len(machine.cpus),
+        # A container may have a quota of time on all CPUs.
+        set_affinity=machine.n_cpus == len(machine.cpus),
     )
 
 
@@ -175,12 +174,3 @@ def _check_sharing(slots: int, groups: int, may_share: bool) -> None:
         )
     if slots % groups:
         raise ValueError(f"--slots {slots}: give a multiple of {groups}, so that GPUs are shared")
-
-
-def _cpus(usable: set[int]) -> tuple[set[int], int, int]:
-    """Return the cores that are usable, the offset of hyperthreads, and the number of sockets."""
-    offset = get_hyperthread_offset()
-    cores = {cpu for cpu in usable if cpu < offset}
-    if offset and usable == {*cores, *(core + offset for core in cores)}:
-        return cores, offset, get_n_socket()
-    return usable, 0, 1

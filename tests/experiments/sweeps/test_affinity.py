@@ -19,6 +19,8 @@ from rlpyt.experiments.sweeps.affinity import (
     quick_affinity_code,
     remove_run_slot,
 )
+from rlpyt.experiments.sweeps.pools import run_call
+from rlpyt.experiments.sweeps.slots import Slot
 
 ONE_SOCKET = {"n_socket": 1, "hyperthread_offset": 0}
 
@@ -132,12 +134,54 @@ def test_every_slot_of_a_quick_code_works_on_two_sockets(monkeypatch, n_gpu, n_p
     """Runs that do not divide among the sockets are placed as on one."""
     monkeypatch.setattr(affinity, "get_n_socket", lambda: 2)
     monkeypatch.setattr(affinity.psutil, "cpu_count", lambda logical=True: 12)
+    monkeypatch.setattr(affinity.psutil.Process, "cpu_affinity", lambda self: [*range(12)])
     monkeypatch.setattr(affinity.torch.cuda, "device_count", lambda: n_gpu)
     code = quick_affinity_code(n_parallel, use_gpu=n_gpu > 0)
     slots = range(get_n_run_slots(code))
     cpus = [affinity_from_code(prepend_run_slot(slot, code))["all_cpus"] for slot in slots]
     assert len(cpus) == min(n_parallel, n_gpu or n_parallel)
     assert len({cpu for own in cpus for cpu in own}) == sum(map(len, cpus))
+
+
+# --- Jobs with some of the CPUs --------------------------------------------------------------
+
+
+def in_a_job(monkeypatch, cpus, hyperthread_offset=0):
+    monkeypatch.setattr(affinity.psutil.Process, "cpu_affinity", lambda self: cpus, raising=False)
+    monkeypatch.setattr(affinity, "get_hyperthread_offset", lambda: hyperthread_offset)
+
+
+def test_a_job_is_pinned_to_its_only_cpu(monkeypatch):
+    in_a_job(monkeypatch, [1])
+    (run,) = [affinity_from_code(f"0slt_{quick_affinity_code(2, use_gpu=False)}")]
+    assert (run.all_cpus, run.workers_cpus) == ((1,), ((1,),))
+    assert make_affinity(n_cpu_core=1, cpu_per_run=1).master_cpus == (1,)
+
+
+def test_runs_share_the_cpus_of_a_job(monkeypatch):
+    in_a_job(monkeypatch, [2, 3, 6, 7], hyperthread_offset=4)
+    code = quick_affinity_code(n_parallel=2, use_gpu=False)
+    runs = [affinity_from_code(prepend_run_slot(slot, code)) for slot in range(2)]
+    assert [run.workers_cpus for run in runs] == [((2, 6),), ((3, 7),)]
+    asynchronous = make_affinity(n_cpu_core=2, cpu_per_run=2, async_sample=True)
+    assert asynchronous.optimizer[0].cpus == (2, 6)
+    assert asynchronous.sampler.workers_cpus == ((3, 7),)
+
+
+def test_a_run_that_was_pinned_by_its_launcher_has_the_same_cpus(monkeypatch):
+    in_a_job(monkeypatch, [4, 5, 6])
+    slot = Slot(decode_affinity("3cpu_0gpu_1cpr_0hto_1skt"), 2)
+    call = run_call("script.py", slot, "log", 0, [])
+    assert call[:4] == ["taskset", "-c", "6", "env"]
+    name, _, value = call[4].partition("=")
+    monkeypatch.setenv(name, value)
+    in_a_job(monkeypatch, [6])
+    assert affinity_from_code(slot.code).all_cpus == (6,)
+
+
+def test_a_code_for_another_machine_keeps_its_numbers(monkeypatch):
+    in_a_job(monkeypatch, [1, 2])
+    assert affinity_from_code("1slt_4cpu_0gpu_2cpr_0hto_1skt").all_cpus == (2, 3)
 
 
 # --- Without GPU -----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import torch
 
 from rlpyt.experiments import catalog
 from rlpyt.experiments.program import make_affinity
-from rlpyt.experiments.sweeps import pools, slots
+from rlpyt.experiments.sweeps import affinity, pools, slots
 from rlpyt.experiments.sweeps.affinity import affinity_from_code, get_n_run_slots
 from rlpyt.experiments.sweeps.command import parts_of, split_list, variants_of
 from rlpyt.experiments.sweeps.spaces import Choice, Integer, Real
@@ -100,7 +100,7 @@ def test_a_dry_run_writes_nothing(tmp_path):
 def machine(monkeypatch):
     """A machine of 16 cores without hyperthreads and 8 GPUs, in a container that may use all."""
     monkeypatch.setattr(psutil.Process, "cpu_affinity", lambda self: list(range(16)), raising=False)
-    monkeypatch.setattr(slots, "get_hyperthread_offset", lambda: 0)
+    monkeypatch.setattr(affinity, "get_hyperthread_offset", lambda: 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     monkeypatch.setattr(machines, "cgroup_limits", lambda root: (None, None))
 
@@ -198,11 +198,12 @@ def test_a_quota_of_cpus_limits_what_nobody_chose(monkeypatch):
     assert make_affinity("minibatch", "cpu", 32, workers=9)["workers_cpus"] == 9
 
 
-def test_processes_are_not_pinned_where_cores_have_other_numbers(monkeypatch):
+def test_processes_are_pinned_where_cores_have_other_numbers(monkeypatch):
     monkeypatch.setattr(psutil.Process, "cpu_affinity", lambda self: [4, 5], raising=False)
-    monkeypatch.setattr(slots, "get_hyperthread_offset", lambda: 0)
-    affinity = affinity_from_code("0slt_" + slots.affinity_code({}, gpus=0))
-    assert not affinity["set_affinity"]
+    monkeypatch.setattr(affinity, "get_hyperthread_offset", lambda: 0)
+    monkeypatch.setattr(machines, "cgroup_limits", lambda root: (None, None))
+    run = affinity_from_code("1slt_" + slots.affinity_code({}, gpus=0))
+    assert (run["all_cpus"], run["set_affinity"]) == ((5,), True)
 
 
 def test_a_parameter_unknown_to_submitit_is_named(tmp_path):
