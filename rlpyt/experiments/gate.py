@@ -155,7 +155,7 @@ def compare(
         )
     for task in both:
         _check_ends(task, found[task], y)
-    groups = {task: [pair] for task, pair in scores.items()}
+    groups = {task or Path(runs).resolve().name: [pair] for task, pair in scores.items()}
     if len(scores) > 1:
         groups[ALL_TASKS] = list(scores.values())
     confidence = 1 - (1 - confidence) / len(groups)
@@ -211,12 +211,18 @@ def table(lines: Sequence[Line]) -> str:
             _interval(line.improvement),
             f"{line.effect.value:+.2f}",
             _interval(line.effect),
-            "worse" if line.is_worse else "too few runs" if line.is_open else "fine",
+            _verdict(line),
         )
         for line in lines
     ]
     head = ("task", RUNS, OTHERS, "P(improvement)", "interval", "effect", "interval", "verdict")
     return str(tabulate(rows, head, disable_numparse=True))
+
+
+def _verdict(line: Line) -> str:
+    if line.is_worse or line.is_open:
+        return "worse" if line.is_worse else "too few runs"
+    return "better" if line.improvement.low > 0.5 else "no worse"
 
 
 def train(

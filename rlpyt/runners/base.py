@@ -28,7 +28,7 @@ from rlpyt.runners.checkpointing import (
     open_checkpoints,
 )
 from rlpyt.runners.divergence import start_of
-from rlpyt.runners.log import InLog, RunLog, drop_rows_after
+from rlpyt.runners.log import UNREAD, InLog, RunLog, drop_rows_after
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import reproduced_bundle
 from rlpyt.utils.prog_bar import ProgBarCounter
@@ -227,7 +227,8 @@ class BaseRunner:
             for name in columns:
                 logger.record_tabular(name, values[name])
         self._log_infos(traj_infos)
-        logger.dump_tabular(with_prefix=False)
+        unread = {*UNREAD, *(prefix + name for name in UNREAD)}
+        logger.dump_tabular(with_prefix=False, unread=unread)
         has_updated = values["ReplayRatio"] > 0
         if has_updated and not self._is_compile_told and is_compile_ignored(self.algo):
             self._is_compile_told = True

@@ -13,6 +13,18 @@ from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 
 NAN = float("nan")
+# Columns that are in the files, and not in the table of the console.
+UNREAD = (
+    "NewCompletedTrajs",
+    "StepsInTrajWindow",
+    "StepsInEval",
+    "CumEvalTime",
+    "CumTrainTime",
+    "ReplayRatio",
+    "CumReplayRatio",
+    "DiscountedReturnAverage",
+    "NonzeroRewardsAverage",
+)
 # Fields of the log that are saved without conversion.
 COUNTERS = (
     "cum_completed_trajs",

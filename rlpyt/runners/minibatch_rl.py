@@ -50,7 +50,7 @@ class MinibatchRlBase(BaseRunner):
         algo: algorithm that learns from batches.
         agent: agent that acts and is trained.
         sampler: source of batches and evaluations.
-        n_steps: steps of the whole run, rounded down to iterations, then up to whole log intervals.
+        n_steps: steps of the whole run, rounded up to iterations, and to whole log intervals.
         seed: seed from which all others are derived; drawn and logged if None.
         affinity: mapping with ``cuda_idx``, ``master_cpus``, ``master_torch_threads``,
             ``workers_cpus``, ...
@@ -224,9 +224,9 @@ class MinibatchRlBase(BaseRunner):
         self.agent.data_parallel()
 
     def get_n_itr(self) -> int:
-        """Return the whole iterations in ``n_steps``, rounded up to whole log intervals."""
+        """Return the iterations for ``n_steps``, rounded up to whole log intervals."""
         self.log_interval_itrs = max(self.log_interval_steps // self.itr_batch_size, 1)
-        n_intervals = -(-(self.n_steps // self.itr_batch_size) // self.log_interval_itrs) or 1
+        n_intervals = -(-self.n_steps // (self.log_interval_itrs * self.itr_batch_size))
         self._set_n_itr(n_intervals, self.itr_batch_size)
         logger.log(f"Running {self.n_itr} iterations of minibatch RL.")
         return self.n_itr

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from rlpyt.utils.logging.console import colorize
+from rlpyt.utils.logging.console import on_terminal
 
 seed_: int | None = None
 
@@ -47,7 +47,7 @@ def set_seed(seed: int) -> None:
     global seed_
     seed_ = int(seed) % _N_SEEDS
     seed_streams(seed_)
-    print(colorize(f"using seed {seed_}", "green"))
+    print(on_terminal(f"using seed {seed_}", "green"))
 
 
 def seed_streams(seed: int) -> None:

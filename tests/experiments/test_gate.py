@@ -108,6 +108,14 @@ def test_too_few_runs_give_no_verdict(n_runs, tmp_path):
     assert "too few runs" in gate.table([line])
 
 
+def test_a_sure_improvement_is_named_with_its_task(tmp_path):
+    write(tmp_path, "new", [9, 9, 9, 9])
+    write(tmp_path, "old", [1, 1, 1, 1])
+    lines, _ = gate.compare(tmp_path / "new", tmp_path / "old")
+    row = gate.table(lines).splitlines()[-1].split()
+    assert (row[0], row[-1]) == ("new", "better")
+
+
 def test_directories_without_runs_or_a_common_task_are_refused(baseline, tmp_path):
     assert "directory=" in refused("compare", tmp_path / "nowhere", baseline)
     write(tmp_path / "new", "left", [1])

@@ -120,6 +120,25 @@ def test_roles_are_told_what_they_need(tmp_path):
     assert runner.agent.calls[-6:] == last
 
 
+@pytest.mark.parametrize(
+    ("n_steps", "interval", "n_done"),
+    [(100, 20, 100), (101, 20, 120), (99, 40, 120), (121, 40, 160), (1, 20, 20)],
+)
+def test_a_run_has_at_least_its_steps(n_steps, interval, n_done):
+    runner = make_runner(n_steps=n_steps, log_interval_steps=interval)
+    runner.train()
+    assert runner.n_itr * runner.itr_batch_size == n_done
+
+
+def test_the_console_shows_the_columns_to_read(tmp_path, capsys):
+    (row, *_) = train(make_runner(n_steps=40), tmp_path)
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if "  " in line]
+    shown = [name for name in shown if name in row]
+    assert {"Diagnostics/CumSteps", "ReturnAverage", "LengthAverage", "lossAverage"} <= {*shown}
+    assert not {"ReturnMax", "lossStd", "Diagnostics/StepsInTrajWindow"} & {*shown}
+    assert {"ReturnMax", "lossStd", "Diagnostics/StepsInTrajWindow"} <= row.keys()
+
+
 class Diary(Callback):
     def __init__(self):
         self.events = []

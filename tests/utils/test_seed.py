@@ -56,7 +56,7 @@ def test_a_seed_fixes_every_global_stream(capsys: pytest.CaptureFixture[str]) ->
     assert get_seed() == 7
     set_seed(8)
     assert draw() != first
-    assert capsys.readouterr().out.splitlines()[0] == "\033[32musing seed 7\033[0m"
+    assert capsys.readouterr().out.splitlines()[0] == "using seed 7"
 
 
 @pytest.mark.parametrize(("seed", "used"), [(4294967294 + 5, 5), (-1, 4294967293), (3.0, 3)])

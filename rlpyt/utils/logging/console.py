@@ -46,6 +46,12 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
     return f"\x1b[{';'.join(codes)}m{string}\x1b[0m"
 
 
+def on_terminal(string: str, color: str) -> str:
+    """Return ``string`` in a colour if the output goes to a terminal, otherwise unchanged."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return colorize(string, color) if is_terminal else string
+
+
 class TerminalTablePrinter:
     """Screen of the tabular-only mode: the latest rows under one header.
 

@@ -182,7 +182,7 @@ def _run_dir(log_dir: str, run_ID: int | str, override_prefix: bool, resume: boo
     if override_prefix or resume or exp_dir.startswith(osp.join(LOG_DIR, "")):
         return exp_dir
     exp_dir = osp.abspath(get_log_dir(run_dir, create=True))
-    print(f"log_dir {log_dir!r} is outside of {LOG_DIR!r}: logging to {exp_dir!r}.")
+    print(f"Logging to {exp_dir}")
     return exp_dir
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from rlpyt.utils.files import replacing
-from rlpyt.utils.logging.console import colorize
+from rlpyt.utils.logging.console import on_terminal
 from rlpyt.utils.logging.sinks import (
     ConsoleSink,
     CsvSink,
@@ -169,9 +169,8 @@ class Logger:
             line = self.prefix + line
         if with_timestamp:
             line = f"{timestamp()} | {line}"
-        if color is not None:
-            line = colorize(line, color)
-        self._each(lambda sink: sink.write_text(line))
+        shown = line if color is None else on_terminal(line, color)
+        self._each(lambda sink: sink.write_text(shown if type(sink) is ConsoleSink else line))
 
     def record(self, key: str, value: Any) -> None:
         """Add one value to the row, unless disabled."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any
@@ -362,12 +362,21 @@ def _as_array(values: Any) -> np.ndarray[Any, Any]:
     return np.asarray(values, dtype=np.float64)
 
 
-def dump_tabular(*args: Any, write_header: bool | None = None, **kwargs: Any) -> None:
+def dump_tabular(
+    *args: Any,
+    write_header: bool | None = None,
+    unread: Collection[str] = (),
+    **kwargs: Any,
+) -> None:
     """Show the recorded values as a table, write them to the sinks, and begin a new row.
+
+    The table is for reading: of the five statistics of ``record_tabular_misc_stat`` it shows the
+    average. Sinks receive all values.
 
     Args:
         *args: further arguments of ``log``, which prints the table.
         write_header: ignored argument: a csv file has exactly one header.
+        unread: keys that the table leaves out.
         **kwargs: further keyword arguments of ``log``.
     """
     if _current.disabled or not _current.rows:
@@ -375,9 +384,19 @@ def dump_tabular(*args: Any, write_header: bool | None = None, **kwargs: Any) ->
     if _current.tabular_only:
         table_printer.print_tabular(_current.rows)
     else:
-        for line in tabulate(_current.rows).split("\n"):
-            log(line, *args, **kwargs)
+        log(tabulate(_to_read(unread)), *args, **kwargs)
     _current.write_rows()
+
+
+def _to_read(unread: Collection[str]) -> list[tuple[str, Any]]:
+    """Return the recorded values without ``unread`` keys and the spread around an average."""
+    spread = {
+        key.removesuffix("Average") + name
+        for key, _ in _current.rows
+        for name in _STATISTICS
+        if key.endswith("Average") and name != "Average"
+    }
+    return [(key, value) for key, value in _current.rows if key not in {*unread, *spread}]
 
 
 def write_params(path: str | os.PathLike[str], params: Mapping[str, Any]) -> None:

@@ -32,7 +32,7 @@ class Sink(Protocol):
     """
 
     def write_text(self, line: str) -> None:
-        """Receive one line of text, without its line break."""
+        """Receive one line of text, or a table, without the last line break."""
         return
 
     def write_value(self, key: str, value: Any, step: int) -> None:

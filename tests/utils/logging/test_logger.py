@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -52,13 +53,21 @@ def test_log_goes_to_console_and_files(tmp_path, capsys):
     [
         ({"with_prefix": False}, TIMESTAMP + "hello"),
         ({"with_timestamp": False}, "run_0 hello"),
-        ({"with_timestamp": False, "color": "green"}, "\x1b\\[32mrun_0 hello\x1b\\[0m"),
+        ({"with_timestamp": False, "color": "green"}, "run_0 hello"),
     ],
 )
 def test_log_options(kwargs, pattern, capsys):
     logger.push_prefix("run_0 ")
     logger.log("hello", **kwargs)
     assert re.fullmatch(pattern + "\n", capsys.readouterr().out)
+
+
+def test_colours_are_for_terminals_only(tmp_path, capsys, monkeypatch):
+    logger.add_text_output(tmp_path / "debug.log")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    logger.log("hello", with_timestamp=False, color="green")
+    assert capsys.readouterr().out == "\x1b[32mhello\x1b[0m\n"
+    assert (tmp_path / "debug.log").read_text() == "hello\n"
 
 
 def test_text_output_appends_and_is_removed(tmp_path):
@@ -119,6 +128,25 @@ def test_table_is_printed_line_by_line(capsys):
         "-----------------------  -----",
         "",
     ]
+
+
+def test_a_table_has_one_time_and_the_columns_to_read(tmp_path, capsys, read_csv):
+    logger.add_tabular_output(tmp_path / "progress.csv")
+    logger.record_tabular("steps", 7)
+    logger.record_tabular("details", 8)
+    logger.record_tabular("gridStd", 9)  # Of no average.
+    logger.record_tabular_misc_stat("loss", [1, 2])
+    logger.dump_tabular(unread=["details"])
+    rule, *rows, _ = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(TIMESTAMP + "[- ]+", rule)
+    assert [row.split() for row in rows] == [
+        ["steps", "7"],
+        ["gridStd", "9"],
+        ["lossAverage", "1.5"],
+    ]
+    header = ["steps", "details", "gridStd"]
+    header += ["loss" + name for name in ("Average", "Std", "Median", "Min", "Max")]
+    assert read_csv(tmp_path / "progress.csv")[0] == header
 
 
 def test_disabled_tabular_shows_but_does_not_write(tmp_path, dump, read_csv, capsys):
@@ -216,7 +244,7 @@ def test_replaced_log_prints_the_table(monkeypatch, dump):
     lines = []
     monkeypatch.setattr(logger, "log", lambda line: lines.append(line))
     dump(a=1)
-    assert lines == ["-  -", "a  1", "-  -"]
+    assert lines == ["-  -\na  1\n-  -"]
 
 
 # Tabular-only mode.
