@@ -28,7 +28,7 @@ from rlpyt.models.utils import fitting_state_dict, update_state_dict
 from rlpyt.processes.rwlock import ReadWriteLock
 from rlpyt.utils.buffer import buffer_to, existing_device, leaves
 from rlpyt.utils.logging import logger
-from rlpyt.utils.quick_args import ConstructorSignature, save__init__args
+from rlpyt.utils.quick_args import ConstructorSignature, new_if_known, save__init__args
 from rlpyt.utils.types import Nested
 
 T = TypeVar("T")
@@ -69,6 +69,7 @@ class BaseAgent:
     """
 
     __signature__ = ConstructorSignature()
+    __new__ = new_if_known
 
     cpu_outputs = False
     sampler_device = torch.device("cpu")
@@ -219,7 +220,14 @@ class BaseAgent:
         shape = self.env_model_kwargs.get("observation_shape")
         if is_for_vectors and needs_encoder(space) and shape == space.shape:
             ModelCls = partial(EncodedModel, ModelCls, space)
-        return ModelCls(**self.env_model_kwargs, **model_kwargs)
+        try:
+            return ModelCls(**self.env_model_kwargs, **model_kwargs)
+        except TypeError as error:
+            raise TypeError(
+                f"{error}: {type(self).__name__} gives its model {sorted(self.env_model_kwargs)} "
+                f"of the environment, see make_env_to_model_kwargs, and {sorted(model_kwargs)} of "
+                "model_kwargs: pass model_kwargs that fit the model, if only {}"
+            ) from error
 
     def collector_initialize(
         self, global_B: int = 1, env_ranks: Sequence[int] | None = None

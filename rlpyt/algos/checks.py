@@ -153,6 +153,21 @@ def check_agent(algo: DQN | PQN, AlgoCls: Any, recurrent: bool | None = False) -
         )
 
 
+def check_agent_has(algo: RlAlgorithm, name: str, such_as: str) -> None:
+    """Raise ``ValueError`` if the agent lacks a method that ``algo`` calls.
+
+    Args:
+        algo: algorithm with its agent.
+        name: name of the method.
+        such_as: name of an agent that has it, for the message.
+    """
+    if not hasattr(algo.agent, name):
+        raise ValueError(
+            f"the agent {type(algo.agent).__name__} has no {name}(): {type(algo).__name__} trains "
+            f"agents such as {such_as}"
+        )
+
+
 def check_resets_at_once(algo: RlAlgorithm) -> None:
     """Raise ``ValueError`` if batches hold steps after the end of an episode."""
     if not algo.mid_batch_reset:

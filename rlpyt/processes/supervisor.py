@@ -227,6 +227,7 @@ class Supervisor:
             return False
         if not self._restart(failure):
             self.terminate()
+            failure.child = None
             raise failure
         return True
 
@@ -364,7 +365,7 @@ class Supervisor:
         self.stop_watching()
         _end(self.children)
         self.files.close()
-        # Nothing is restarted any more; circles of references would wait for the garbage collector.
+        # A process has files until nobody holds it; circles would wait for the garbage collector.
         self.children.clear()
         self.renewable.clear()
         self._start_again = None
@@ -384,4 +385,5 @@ def _end(children: Sequence[ChildProcess]) -> None:
                 process.join(max(0.0, again - time.monotonic()))
             alive = [process for process in alive if process.is_alive()]
     for child in children:
-        child.close()
+        child.read_report()
+        child.report.close()

@@ -25,6 +25,7 @@ from rlpyt.runners._checks import (
     check_async_roles,
     check_compile,
     check_cpus_in,
+    check_objects,
     check_time_limit,
     checked_callbacks,
 )
@@ -100,6 +101,7 @@ class AsyncRun(BaseRunner):
         n_steps = whole_number("n_steps", n_steps)
         log_interval_steps = whole_number("log_interval_steps", log_interval_steps)
         check_async_affinity(affinity)
+        check_objects(algo=algo, agent=agent, sampler=sampler)
         save__init__args(locals())
         if compile:
             algo.compile = check_compile(compile)

@@ -69,6 +69,15 @@ def checked_callbacks(callbacks: Iterable[Callback] | None) -> tuple[Callback, .
 # --- Roles ----------------------------------------------------------------------------------------
 
 
+def check_objects(**roles: Any) -> None:
+    """Raise ``TypeError`` if one of the roles of a run is a class instead of an object."""
+    for name, role in roles.items():
+        if isinstance(role, type):
+            raise TypeError(
+                f"{name} is the class {role.__name__}: give an object, {role.__name__}(...)"
+            )
+
+
 def check_sync_roles(runner: RunnerLike) -> None:
     """Raise ``ValueError`` if the sampler or algorithm of ``runner`` works only asynchronously."""
     if getattr(runner.algo, "only_async", False):

@@ -26,7 +26,7 @@ from rlpyt.runners._async_run import AsyncRun
 from rlpyt.runners.rate_limiter import RateLimiter as RateLimiter
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
-from rlpyt.utils.quick_args import whole_number
+from rlpyt.utils.quick_args import check_names, whole_number
 
 THROTTLE_WAIT = 0.05  # Seconds between checks whether the sampler has ended.
 
@@ -221,6 +221,7 @@ class AsyncRl(AsyncRlBase):
     _columns = ("CumCompletedTrajs", "NewCompletedTrajs", "StepsInTrajWindow")
 
     def __init__(self, *args: Any, log_traj_window: int = 100, **kwargs: Any) -> None:
+        check_names(type(self), kwargs)
         super().__init__(*args, **kwargs)
         self.log_traj_window = whole_number("log_traj_window", log_traj_window)
 

@@ -32,7 +32,7 @@ from rlpyt.runners.log import UNREAD, InLog, RunLog, drop_rows_after
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import reproduced_bundle
 from rlpyt.utils.prog_bar import ProgBarCounter
-from rlpyt.utils.quick_args import ConstructorSignature
+from rlpyt.utils.quick_args import ConstructorSignature, new_if_known
 from rlpyt.utils.seed import (
     Purpose,
     derived_seed,
@@ -60,6 +60,7 @@ class BaseRunner:
     """
 
     __signature__ = ConstructorSignature()
+    __new__ = new_if_known
 
     _eval = False
 

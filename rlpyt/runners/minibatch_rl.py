@@ -15,6 +15,7 @@ from typing import Any
 from rlpyt.core.protocols import AgentLike, AlgoLike, SamplerLike
 from rlpyt.runners._checks import (
     check_compile,
+    check_objects,
     check_one_affinity,
     check_sync_roles,
     checked_callbacks,
@@ -23,7 +24,7 @@ from rlpyt.runners.base import BaseRunner, prepare_process
 from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.log import drop_rows_after
 from rlpyt.utils.logging import logger
-from rlpyt.utils.quick_args import save__init__args, whole_number
+from rlpyt.utils.quick_args import check_names, save__init__args, whole_number
 from rlpyt.utils.seed import evaluation_streams
 
 # Columns of every log row, in order.
@@ -90,6 +91,7 @@ class MinibatchRlBase(BaseRunner):
         n_steps = whole_number("n_steps", n_steps)
         log_interval_steps = whole_number("log_interval_steps", log_interval_steps)
         affinity = {} if affinity is None else affinity
+        check_objects(algo=algo, agent=agent, sampler=sampler)
         save__init__args(locals())
         # The library's algorithms have 0 before ``algo.initialize``, so that every run is evaluated
         # and logged from its start; other algorithms may set it earlier. One that has an agent has
@@ -354,6 +356,7 @@ class MinibatchRl(MinibatchRlBase):
     _columns = ("NewCompletedTrajs", "StepsInTrajWindow")
 
     def __init__(self, log_traj_window: int = 100, **kwargs: Any) -> None:
+        check_names(type(self), kwargs)
         super().__init__(**kwargs)
         self.log_traj_window = whole_number("log_traj_window", log_traj_window)
 

@@ -7,7 +7,12 @@ from typing import Any, Union
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec, TrajInfo
-from rlpyt.utils.quick_args import ConstructorSignature, save__init__args, whole_number
+from rlpyt.utils.quick_args import (
+    ConstructorSignature,
+    new_if_known,
+    save__init__args,
+    whole_number,
+)
 from rlpyt.utils.types import Nested
 
 # Descriptions of collectors of each ``kind``, for the error of a sampler that needs another.
@@ -61,6 +66,7 @@ class BaseSampler:
     """
 
     __signature__ = ConstructorSignature()
+    __new__ = new_if_known
 
     alternating = False
     samples_np: Nested = None
@@ -285,7 +291,13 @@ def make_env(EnvCls: Any, env_kwargs: EnvKwargs, index: int, global_index: int) 
         kwargs = env_kwargs(global_index)
     else:
         kwargs = env_kwargs[index % len(env_kwargs)]
-    return EnvCls(**kwargs)
+    env = EnvCls(**kwargs)
+    if not hasattr(env, "spaces"):
+        raise TypeError(
+            f"EnvCls is {EnvCls!r}, which makes {env}: give one that makes environments of this "
+            "library, such as rlpyt.envs.gym.make, or wrap yours in rlpyt.envs.gym.GymEnvWrapper"
+        )
+    return env
 
 
 def configure_traj_infos(TrajInfoCls: Any, traj_info_kwargs: Mapping[str, Any] | None) -> None:

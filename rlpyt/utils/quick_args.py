@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
+
+from rlpyt.utils.names import did_you_mean
 
 
 def save__init__args(
@@ -27,12 +29,28 @@ def save__init__args(
         subclass_only: whether to omit the parameters of base classes.
     """
     self = values["self"]
+    check_numbers(type(self), values)
     classes: list[Any] = [type(self)] if subclass_only else type(self).mro()
     for cls in classes:
         for name in _positional_names(cls.__init__):
             attribute = "_" + name if underscore else name
             if name in values and (overwrite or not _is_taken(self, attribute)):
                 setattr(self, attribute, values[name])
+
+
+def check_numbers(cls: Any, values: Mapping[str, Any]) -> None:
+    """Raise ``TypeError`` if an argument that is annotated as a number is text."""
+    for name in _numbers(cls).intersection(values):
+        if isinstance(values[name], str):
+            raise TypeError(f"{name} of {cls.__name__} is the text {values[name]!r}: give a number")
+
+
+@lru_cache(maxsize=1024)
+def _numbers(cls: Any) -> frozenset[str]:
+    """Return the arguments of all constructors of ``cls`` that are annotated as numbers."""
+    hints = [kind + rest for kind in ("int", "float") for rest in ("", " | None")]
+    parameters = [p for base in cls.__mro__ for p in _parameters(base.__init__)]
+    return frozenset(p.name for p in parameters if p.annotation in hints)
 
 
 def _is_taken(instance: Any, name: str) -> bool:
@@ -49,13 +67,17 @@ def _is_taken(instance: Any, name: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _positional_names(init: Callable[..., None]) -> tuple[str, ...]:
-    """Return the positional parameters after ``self`` of the function that ``init`` wraps."""
-    try:
-        parameters = list(inspect.signature(init).parameters.values())
-    except ValueError:  # Some constructors written in C.
-        return ()
+    """Return the names of the positional parameters of ``init``."""
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return tuple(p.name for p in parameters[1:] if p.kind in positional)
+    return tuple(p.name for p in _parameters(init) if p.kind in positional)
+
+
+def _parameters(init: Callable[..., None]) -> list[inspect.Parameter]:
+    """Return the parameters after ``self`` of the function that ``init`` wraps."""
+    try:
+        return list(inspect.signature(init).parameters.values())[1:]
+    except ValueError:  # Some constructors written in C.
+        return []
 
 
 def accepts(cls: Any, method: str, name: str) -> bool:
@@ -124,6 +146,36 @@ def _constructor_signature(cls: Any) -> inspect.Signature:
 
 def _has_optional_position(found: dict[str, inspect.Parameter]) -> bool:
     return any(p.default is not p.empty and p.kind is not p.KEYWORD_ONLY for p in found.values())
+
+
+def new_if_known(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """``__new__`` that refuses unknown names, and too many arguments by position.
+
+    A constructor with ``**kwargs`` or ``*args`` may take any.
+
+    Raises:
+        TypeError: for an argument that the constructor does not have.
+    """
+    own = _parameters(cls.__init__)
+    if all(p.kind is not p.VAR_KEYWORD for p in own):
+        check_names(cls, kwargs)
+    places = [p.name for p in own if p.kind is p.POSITIONAL_OR_KEYWORD]
+    if len(args) > len(places) and all(p.kind is not p.VAR_POSITIONAL for p in own):
+        parameters = _constructor_signature(cls).parameters.values()
+        needed = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+        raise TypeError(
+            f"{cls.__name__} takes only {places} by position, but is given {len(args)} arguments: "
+            f"name them, as in {cls.__name__}({'=..., '.join(needed or places)}=...)"
+        )
+    return object.__new__(cls)
+
+
+def check_names(cls: Any, names: Iterable[str]) -> None:
+    """Raise ``TypeError`` for names that no constructor of ``cls`` has."""
+    known = _constructor_signature(cls).parameters
+    for name in names:
+        if name not in known:
+            raise TypeError(f"{cls.__name__} has no argument {name!r}{did_you_mean(name, known)}")
 
 
 def whole_number(name: str, value: Any, at_least: int = 1, rounds_down: bool = True) -> int:

@@ -10,6 +10,9 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from rlpyt.agents.base import BaseAgent, without_ddp
+from rlpyt.agents.qpg.sac_agent import SacAgent
+from rlpyt.core.records import EnvSpaces
+from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.quick_args import save__init__args
 from tests.agents.parts import SPACES, VectorDqnAgent, inputs, made
 
@@ -310,3 +313,14 @@ def test_modes_reach_every_module() -> None:
             part.train(was_training)
             getattr(agent, f"{mode}_mode")(0)
             assert all(module.training == (mode == "train") for module in agent.model.modules())
+
+
+def test_a_model_that_lacks_a_keyword_is_told_where_it_comes_from():
+    class Own(torch.nn.Module):
+        def __init__(self, observation_shape, action_size):
+            super().__init__()
+
+    agent = SacAgent(ModelCls=Own)
+    box = FloatBox(-1, 1, (2,))
+    with pytest.raises(TypeError, match="hidden_sizes.*SacAgent.*model_kwargs"):
+        agent.initialize(EnvSpaces(box, box))

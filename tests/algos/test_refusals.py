@@ -177,11 +177,25 @@ def test_settings(AlgoCls: Any, settings: dict[str, Any], named: str) -> None:
         (D4PG, DdpgAgent, "D4pgAgent"),
         (SAC, RecurrentSacAgent, "recurrent"),
         (SAC_V, RecurrentSacAgent, "recurrent"),
+        (DQN, GenericFfAgent, "set_epsilon_itr_min_max.*MlpDqnAgent"),
     ],
 )
 def test_agents_of_other_algorithms(AlgoCls: Any, AgentCls: Any, remedy: str) -> None:
     with pytest.raises(ValueError, match=remedy):
         set_up(AlgoCls, AgentCls)
+
+
+@pytest.mark.parametrize(
+    ("AlgoCls", "there", "named"),
+    [
+        (SAC, sac_parts, "pi_parameters.*SacAgent"),
+        (DDPG, ddpg_parts, "mu_parameters.*DdpgAgent"),
+    ],
+)
+def test_agents_without_a_policy(AlgoCls: Any, there: Any, named: str) -> None:
+    algo = AlgoCls(**there.SETTINGS)
+    with pytest.raises(ValueError, match=f"MlpDqnAgent.*{named}"):
+        algo.initialize(made(MlpDqnAgent()), 100, there.SPEC, True, there.examples())
 
 
 @pytest.mark.parametrize("AlgoCls", [DQN, CategoricalDQN, QRDQN, IQN, PQN, DDPG, SAC, SAC_V])

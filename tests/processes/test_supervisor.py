@@ -208,11 +208,11 @@ def test_the_end_closes_all_files(method):
     for supervisor in supervisors:
         before = open_files()  # Those of the first may stay: Python's own, for all processes.
         kwargs = dict(items=CountedQueue(supervisor), ready=Semaphore(supervisor))
-        kept = kwargs, supervisor.start(put_and_sleep, kwargs, "a helper")
+        supervisor.start(put_and_sleep, kwargs, "a helper")
         kwargs["ready"].acquire()
         supervisor.watch()
         supervisor.terminate()
-    assert open_files() == before, kept
+    assert open_files() == before, kwargs
 
 
 def test_a_time_limit_of_nothing_is_refused():

@@ -186,12 +186,12 @@ def test_a_run_shorter_than_a_log_interval_logs_its_length(RunnerCls, tmp_path):
     assert "but the run takes" not in as_long
 
 
-@pytest.mark.parametrize(("RunnerCls", "taken"), [(MinibatchRl, 160), (AsyncRl, 320)])
-def test_a_rounded_run_logs_its_length(RunnerCls, taken, tmp_path):
+@pytest.mark.parametrize("RunnerCls", [MinibatchRl, AsyncRl])
+def test_a_rounded_run_logs_its_length(RunnerCls, tmp_path):
     rows = train(make(RunnerCls, n_steps=164, log_interval_steps=160), tmp_path)
-    assert float(rows[-1]["Diagnostics/CumSteps"]) == taken
+    assert float(rows[-1]["Diagnostics/CumSteps"]) == 320
     log = (tmp_path / "run_0" / "debug.log").read_text()
-    assert f"n_steps is 164, but the run takes {taken}: a whole number of iterations" in log
+    assert "n_steps is 164, but the run takes 320: a whole number of iterations" in log
 
 
 # --- Parts that do not go together ----------------------------------------------------------------
@@ -251,3 +251,21 @@ def test_the_parts_of_these_tests_make_runs(tmp_path):
     for RunnerCls in (MinibatchRlEval, AsyncRlEval):
         rows = train(make(RunnerCls), tmp_path / RunnerCls.__name__)
         assert async_parts.values(rows, "CumSteps")[-1] == 160
+
+
+def test_classes_and_places_are_no_roles():
+    algo, agent = A2C(), GenericFfAgent()
+    there = {"EnvCls": TMaze, "env_kwargs": {}, "batch_T": 1, "batch_B": 1}
+    sampler = SerialSampler(**there)
+    with pytest.raises(TypeError, match=r"algo is the class A2C: give an object, A2C\(...\)"):
+        MinibatchRl(algo=A2C, agent=agent, sampler=sampler, n_steps=1)
+    with pytest.raises(TypeError, match="sampler is the class"):
+        AsyncRl(algo=algo, agent=agent, sampler=SerialSampler, n_steps=1, affinity=HALVES)
+    with pytest.raises(TypeError, match="algo=..., agent=..., sampler=..., n_steps"):
+        MinibatchRl(algo, agent, sampler)
+    for RunnerCls in (MinibatchRl, MinibatchRlEval, AsyncRl):
+        with pytest.raises(TypeError, match="'n_step'.*'n_steps'"):
+            RunnerCls(algo=algo, agent=agent, sampler=sampler, n_step=1)
+    for SamplerCls in (SerialSampler, CpuSampler):
+        with pytest.raises(TypeError, match="'batch_t'.*'batch_T'"):
+            SamplerCls(**there, batch_t=1)

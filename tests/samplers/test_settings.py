@@ -1,5 +1,6 @@
 """What is typed wrong is refused with the argument, its value and the remedy."""
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -292,3 +293,10 @@ def test_an_error_of_the_agent_in_the_sampler_ends_the_workers(SamplerCls, itr):
     with pytest.raises(WorkerError, match="have been shut down"):
         task(itr)
     sampler.shutdown()
+
+
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, CpuSampler])
+def test_environments_of_gymnasium_itself_are_refused(SamplerCls):
+    """They had no attribute 'spaces'."""
+    with pytest.raises(TypeError, match=r"EnvCls.*rlpyt\.envs\.gym\.make.*GymEnvWrapper"):
+        start(SamplerCls, EnvCls=gymnasium.make, env_kwargs={"id": "CartPole-v1"})

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from typing import Any
 
 import pytest
 import torch
 
-from rlpyt.utils.quick_args import save__init__args, whole_number
+from rlpyt.utils.quick_args import (
+    ConstructorSignature,
+    new_if_known,
+    save__init__args,
+    whole_number,
+)
 
 
 class Base:
@@ -110,3 +116,33 @@ def test_whole_numbers() -> None:
             whole_number("n", refused)
     with pytest.raises(ValueError, match="n is 2.5: give a whole number"):
         whole_number("n", 2.5, rounds_down=False)
+
+
+class Rated:
+    __signature__ = ConstructorSignature()
+    __new__ = new_if_known
+
+    def __init__(self, rate: float, size: int | None = None, name: str = "") -> None:
+        save__init__args(locals())
+
+
+class Passing(Rated):
+    def __init__(self, **kwargs: Any) -> None:
+        self.own = kwargs.pop("own", None)
+        super().__init__(**kwargs)
+
+
+def test_unknown_names_and_places_are_refused_with_a_proposal() -> None:
+    with pytest.raises(TypeError, match="Rated has no argument 'rat'.*'rate'"):
+        Rated(rat=1)
+    with pytest.raises(TypeError, match="Rated.*name them.*rate=..., size"):
+        Rated(1, 2, "a", 4)
+    assert Rated(1, 2).size == 2
+    assert Passing(rate=1, own=2).own == 2, "what a constructor takes out is no fault"
+    assert copy.copy(Rated(3)).rate == 3
+
+
+@pytest.mark.parametrize("name", ["rate", "size"])
+def test_text_is_no_number(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} of Rated is the text '1e-3'"):
+        Rated(**{"rate": 1, name: "1e-3"})

@@ -13,6 +13,7 @@ from rlpyt.algos._optim import with_defaults
 from rlpyt.algos.checks import (
     are_of_library,
     check_agent,
+    check_agent_has,
     check_fraction,
     check_munchausen,
     check_positive,
@@ -193,6 +194,7 @@ class DQN(ReplayAlgorithm):
             check_resets_at_once(self)
 
     def _configure_agent(self) -> None:
+        check_agent_has(self, "set_epsilon_itr_min_max", "MlpDqnAgent")
         eps_itr_max = max(1, int(self.eps_steps // self.steps_per_itr))
         self.agent.set_epsilon_itr_min_max(self.min_itr_learn, eps_itr_max)
 

@@ -8,6 +8,7 @@ import torch
 
 from rlpyt.algos.checks import (
     check_agent,
+    check_agent_has,
     check_clip_grad_norm,
     check_fraction,
     check_resets_at_once,
@@ -105,11 +106,7 @@ class PQN(OnPolicyAlgorithm):
 
     def _check_settings(self, examples: Nested) -> None:
         check_agent(self, PQN, recurrent=None)
-        if not hasattr(self.agent, "set_epsilon_itr_min_max"):
-            raise ValueError(
-                f"the agent is {type(self.agent).__name__}, but PQN trains agents that act "
-                "epsilon-greedily: use one such as MlpPqnAgent"
-            )
+        check_agent_has(self, "set_epsilon_itr_min_max", "MlpPqnAgent")
         check_fraction(self, "discount", "q_lambda")
         check_clip_grad_norm(self)
         check_resets_at_once(self)

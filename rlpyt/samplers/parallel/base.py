@@ -28,6 +28,7 @@ from rlpyt.samplers.parallel.worker import sampling_process
 from rlpyt.samplers.parallel.workers import Workers
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
+from rlpyt.utils.quick_args import check_names
 from rlpyt.utils.seed import make_seed
 from rlpyt.utils.shared_array import get_context, shared_memory_for
 from rlpyt.utils.types import Nested
@@ -111,6 +112,7 @@ class ParallelSamplerBase(BaseSampler):
         max_restarts_per_hour: int = 10,
         **kwargs: Any,
     ) -> None:
+        check_names(type(self), kwargs)
         super().__init__(*args, **kwargs)
         self.start_method = start_method
         self.worker_timeout_s = worker_timeout_s
@@ -432,7 +434,7 @@ class ParallelSamplerBase(BaseSampler):
 
     def shutdown(self) -> None:
         """End all processes: between batches by request, otherwise by force."""
-        supervisor, self.supervisor, self.workers = self.supervisor, None, []
+        supervisor, self.supervisor = self.supervisor, None
         if supervisor is None:
             return
         if self.ctrl is None:  # The start failed.

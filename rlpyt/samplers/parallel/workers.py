@@ -47,6 +47,7 @@ class Workers:
     def __init__(self, supervisor: Supervisor, ctrl: Any, n_workers: int) -> None:
         self.supervisor, self.ctrl = supervisor, ctrl
         self.processes: list[Any] = []
+        supervisor.files.callback(self.processes.clear)
         self.restarted: set[int] = set()
         self.acting_noise = {"seed": 0, "step": 0}
         self._states = StateExchange(supervisor, n_workers)

@@ -22,6 +22,7 @@ from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.utils.logging import logger
+from rlpyt.utils.quick_args import check_names
 from rlpyt.utils.seed import Purpose, env_seeds, set_envs_seeds
 from rlpyt.utils.types import Nested
 
@@ -49,6 +50,7 @@ class SerialSampler(BaseSampler):
         eval_CollectorCls: Any = SerialEvalCollector,
         **kwargs: Any,
     ) -> None:
+        check_names(type(self), kwargs)
         kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
         super().__init__(*args, **kwargs)
         self._check_settings()
