@@ -25,10 +25,9 @@ configs["0"] = dict(
     sampler=dict(batch_T=64, batch_B=32, max_decorrelation_steps=1000),
 )
 
-# Smaller batches, more minibatches and normalized advantages, with a constant learning rate: Pong
-# in less than a million steps. Epsilon is that of Huang et al. 2022, "The 37 Implementation Details
-# of Proximal Policy Optimization". Without orthogonal initialization, most units of the network
-# died at this rate with one of two seeds.
+# Smaller batches, more minibatches, normalized advantages and a constant learning rate, for Pong in
+# about a million steps. Epsilon is that of Huang et al. 2022, "The 37 Implementation Details of
+# Proximal Policy Optimization".
 configs["short"] = changed(
     configs["0"],
     algo=dict(
