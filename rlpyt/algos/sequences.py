@@ -77,7 +77,8 @@ class SequenceReplay(ReplayAlgorithm):
         n_rows = self.sequence_T + self.n_step_return + 1
         if getattr(self, "prioritized_replay", False):  # Whole intervals have priorities.
             n_rows = math.ceil(n_rows / interval) * interval + 1
-        return math.ceil(self.replay_buffer.off_forward / interval) * interval + n_rows
+        off_forward: int = self.replay_buffer.off_forward
+        return math.ceil(off_forward / interval) * interval + n_rows
 
     # --- What is stored ----------------------------------------------------------------------
 
