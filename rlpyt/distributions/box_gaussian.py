@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch.autograd.function import once_differentiable
 
+from rlpyt.core.bounds import policy_bounds
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.utils.types import Nested
 
@@ -83,7 +84,8 @@ class BoxGaussian(Gaussian):
     less than with the density of x. Entropy and KL divergence ignore clipping.
 
     Args:
-        low: lower bounds, in the shape of an action; -inf for none.
+        low: lower bounds, in the shape of an action; -inf for none. Numbers that float32 lacks are
+            rounded inward, so that actions lie inside.
         high: upper bounds, in the same shape; inf for none.
         scale_to_box: whether :meth:`scaled` and :meth:`unscaled` follow the bounds; False makes
             both the identity.
@@ -116,8 +118,9 @@ class BoxGaussian(Gaussian):
             raise ValueError(f"low={low} must have the shape of high={high}, and not be above it")
         super().__init__(low.size, std, noise_clip=noise_clip, min_std=min_std, max_std=max_std)
         self.shape = low.shape
-        low, high = low.reshape(-1), high.reshape(-1)
-        self.low, self.high = (torch.as_tensor(bound).float() for bound in (low, high))
+        inside = policy_bounds(low.reshape(-1), high.reshape(-1))
+        self.low, self.high = map(torch.as_tensor, inside)
+        low, high = (bound.astype(np.float64) for bound in inside)
         self._is_clipped = clip_to_box and bool(np.isfinite(low).any() or np.isfinite(high).any())
         # Where the bounds are equal, the action is certain: its logarithm is 0.
         free = np.flatnonzero(low < high)

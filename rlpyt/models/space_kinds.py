@@ -10,10 +10,8 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 
+from rlpyt.core.bounds import policy_bounds
 from rlpyt.utils.types import NDArray
-
-# A bound beyond this, such as the largest float32, stands for no bound.
-NO_BOUND = 1e6
 
 
 class Choices(NamedTuple):
@@ -25,8 +23,8 @@ class Choices(NamedTuple):
 class Box(NamedTuple):
     """An array of numbers."""
 
-    low: NDArray  # shape of an element, float64; -inf where there is no bound
-    high: NDArray  # shape of an element, float64; inf where there is no bound
+    low: NDArray  # shape of an element, float32; -inf where there is no bound
+    high: NDArray  # shape of an element, float32; inf where there is no bound
     is_integer: bool
 
 
@@ -116,11 +114,7 @@ def _box(space: Any) -> Box:
     # The upper bound of an IntBox, which has a number of choices, is exclusive.
     high = high - 1 if is_integer and hasattr(space, "n") else high
     low, high = (np.broadcast_to(bound, space.shape) for bound in (low, high))
-    return Box(
-        np.where(low <= -NO_BOUND, -np.inf, low),
-        np.where(high >= NO_BOUND, np.inf, high),
-        bool(is_integer),
-    )
+    return Box(*policy_bounds(low, high), bool(is_integer))
 
 
 def check_one_choice(agent_name: str, space: Any) -> None:

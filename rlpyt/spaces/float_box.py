@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rlpyt.core.bounds import draw_between
 from rlpyt.spaces.base import Space
 from rlpyt.utils.types import NDArray
 
@@ -53,17 +54,14 @@ class FloatBox(Space):
         self._null_value = np.broadcast_to(null, full_shape)
 
     def sample(self) -> NDArray:
-        """Return a uniformly drawn array of ``shape``.
+        """Return a uniformly drawn array of ``shape``; normal where a bound exceeds NO_BOUND.
 
         Raises:
             ValueError: if a bound is infinite.
         """
         if not np.all(np.isfinite(self.low) & np.isfinite(self.high)):
             raise ValueError("cannot draw uniformly between infinite bounds: give finite ones")
-        low, high = self.low.astype(np.float64), self.high.astype(np.float64)
-        drawn = low + (high - low) * self._generator().random(self.shape)
-        # Rounding to dtype must not cross a bound.
-        return np.asarray(np.clip(drawn.astype(self.dtype), self.low, self.high))
+        return draw_between(self._generator(), self.low, self.high)
 
     def null_value(self) -> NDArray:
         """Return an array of ``shape`` filled with the null value."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.core.bounds import draw_between, is_bound, rounded_inward
 from rlpyt.core.rows import MisfitError
 from rlpyt.spaces.composite import Composite
 from rlpyt.utils.collections import record_class
@@ -62,6 +63,7 @@ class GymSpaceWrapper:
         self._force_float32 = force_float32
         self._dtype: np.dtype[Any] | None = None
         self._is_float = getattr(space.dtype, "kind", None) == "f"
+        self._is_cast = space.dtype != np.float32  # Actions are float32, or integers.
         self._start: Any = 0
         self._is_seeded = False
         self.schemas: dict[str, Any] = {}
@@ -102,7 +104,12 @@ class GymSpaceWrapper:
             return self.space.sample()
         if not self._is_seeded:
             self._seed_if_fresh()
-        return self.convert(self._gym_space.sample())
+        if self._kind != "Box" or not self._is_float:
+            return self.convert(self._gym_space.sample())
+        low, high = self._bounds()
+        if any(np.any(np.isfinite(bound) & ~is_bound(bound)) for bound in (low, high)):
+            return draw_between(self._gym_space.np_random, low, high)
+        return np.asarray(np.clip(self.convert(self._gym_space.sample()), low, high))
 
     def null_value(self) -> Nested:
         """Return an element filled with the null value, without using the generator."""
@@ -141,7 +148,7 @@ class GymSpaceWrapper:
             ValueError: if a field is missing.
         """
         if self._kind == "Box":
-            return value if self._is_float else np.asarray(value, dtype=self.dtype)
+            return np.asarray(value, dtype=self._gym_space.dtype) if self._is_cast else value
         if self._kind == "Discrete" and np.ndim(value) == 0:
             return int(value) + int(self._start)
         if self._kind not in _NESTS:
@@ -207,26 +214,30 @@ class GymSpaceWrapper:
             return bool((self.space if is_record else self._gym_space).contains(x))
         x = np.asarray(x)
         if self._kind == "Box" and self._dtype is not None:
-            # A bound of float64 may lie between two numbers of float32.
-            inside = x.shape == self.shape and np.can_cast(x.dtype, np.float64)
-            return bool(inside and np.all(x >= self.low) and np.all(x <= self.high))
+            # Of an element at a bound, the nearest float32 may lie beyond it.
+            fits = x.shape == self.shape and np.can_cast(x.dtype, np.float64)
+            with np.errstate(over="ignore"):  # The largest float64 is infinite as float32.
+                low, high = self._gym_space.low.astype("f4"), self._gym_space.high.astype("f4")
+            return bool(fits and np.all(x >= low) and np.all(x <= high))
         if self._kind == "Discrete" and (x.shape != () or x.dtype.kind not in "iu"):
             return False
         return bool(self._gym_space.contains(self.revert(x)))
 
     @property
     def low(self) -> NDArray:
-        """Lower bounds, in :attr:`dtype`."""
-        return self._bound(self._gym_space.low)
+        """Lower bounds, in :attr:`dtype`, rounded inward."""
+        return self._bounds()[0]
 
     @property
     def high(self) -> NDArray:
-        """Upper bounds, inclusive, in :attr:`dtype`."""
-        return self._bound(self._gym_space.high)
+        """Upper bounds, inclusive, in :attr:`dtype`, rounded inward."""
+        return self._bounds()[1]
 
-    def _bound(self, bound: Any) -> NDArray:
-        with np.errstate(over="ignore"):  # The largest float64 is infinite as float32.
-            return np.asarray(bound, dtype=self.dtype)
+    def _bounds(self) -> tuple[NDArray, NDArray]:
+        low, high = self._gym_space.low, self._gym_space.high
+        if self._dtype is None:
+            return np.asarray(low), np.asarray(high)
+        return rounded_inward(low, high, self._dtype)
 
     @property
     def n(self) -> Any:

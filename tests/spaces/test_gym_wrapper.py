@@ -139,9 +139,20 @@ def test_a_bound_between_two_floats_belongs_to_the_space():
     assert not space.contains(np.zeros(2, dtype=np.float32))
 
 
-def test_huge_bounds_do_not_warn():
+def test_huge_bounds_stand_for_none():
     space = GymSpaceWrapper(spaces.Box(-1.7e308, 1.7e308, (1,), dtype=np.float64))
-    assert space.high[0] == np.inf
+    assert space.high[0] == np.finfo(np.float32).max
+    assert abs(space.sample()[0]) < 10
+
+
+def test_bounds_and_samples_lie_in_the_space_of_the_environment():
+    box = spaces.Box(0.0, 0.1, (100,), dtype=np.float64)
+    space = GymSpaceWrapper(box)
+    assert box.contains(space.revert(space.high))
+    assert box.contains(space.revert(space.low))
+    narrow = spaces.Box(0.1 - 1e-8, 0.1, (100,), dtype=np.float64)
+    sample = GymSpaceWrapper(narrow).sample()  # Some would round to 0.1000000015.
+    assert narrow.contains(sample)
 
 
 def test_discrete_counts_from_zero_inside():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing as mp
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -12,6 +13,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from rlpyt.agents.base import BaseAgent, without_ddp
+from rlpyt.core.bounds import NO_BOUND, policy_bounds
 from rlpyt.core.records import EnvSpaces
 from rlpyt.models.qpg.mlp import (
     CatQofMuMlpModel,
@@ -26,7 +28,7 @@ from rlpyt.utils.types import NDArray
 
 
 class ActionBounds(NamedTuple):
-    """Lowest and highest action, [A] each.
+    """Lowest and highest action, [A] each, where A is the number of entries of an action.
 
     Networks and noise use actions u in [-1, 1]; the environment gets ``mid + half_range * u``.
     """
@@ -70,8 +72,8 @@ def check_noise(agent: BaseAgent, *names: str, may_be_none: bool = False) -> Non
             raise ValueError(f"{name} is {value!r}: {remedy}")
 
 
-def check_vector_action(agent_name: str, space: Any) -> None:
-    """Raise an error unless actions are vectors of real numbers.
+def check_real_action(agent_name: str, space: Any) -> None:
+    """Raise an error unless an action is one array of real numbers.
 
     Args:
         agent_name: class of the agent, for the error.
@@ -80,16 +82,16 @@ def check_vector_action(agent_name: str, space: Any) -> None:
     Raises:
         ValueError: if the space is of any other kind.
     """
-    is_real = np.issubdtype(getattr(space, "dtype", np.float32), np.floating)
-    if not (hasattr(space, "high") and is_real and len(space.shape) == 1):
+    is_real = np.issubdtype(getattr(space, "dtype", None) or np.float32, np.floating)
+    if not (hasattr(space, "high") and is_real):
         raise ValueError(
-            f"{agent_name} needs actions that are a vector of real numbers, but the action space "
-            f"is {space}: use an agent for such actions, or make them one vector in a wrapper"
+            f"{agent_name} needs actions that are an array of real numbers, but the action space "
+            f"is {space}: use an agent for such actions, or make them one array in a wrapper"
         )
 
 
 def continuous_action_bounds(agent_name: str, space: Any) -> ActionBounds:
-    """Return the bounds of an action space whose elements are real vectors.
+    """Return the bounds of an action space whose elements are arrays of real numbers.
 
     Args:
         agent_name: class of the agent, for the error.
@@ -98,22 +100,21 @@ def continuous_action_bounds(agent_name: str, space: Any) -> ActionBounds:
     Raises:
         ValueError: if the space is of any other kind, or a range is half infinite or empty.
     """
-    check_vector_action(agent_name, space)
-    low, high = (
-        np.array(np.broadcast_to(bound, space.shape), np.float32)
-        for bound in (space.low, space.high)
-    )
+    check_real_action(agent_name, space)
+    bounds = (np.broadcast_to(bound, space.shape).reshape(-1) for bound in (space.low, space.high))
+    low, high = policy_bounds(*bounds)
     is_free = np.isinf(low) & np.isinf(high)
     if is_free.any():
         logger.log(
-            f"WARNING: {agent_name} acts within [-1, 1] where the action space has no bounds: if "
-            "actions have another range, give it in a wrapper"
+            f"WARNING: {agent_name} acts within [-1, 1] where the action space has no bounds, or "
+            f"bounds beyond {NO_BOUND:g}: if actions have another range, give it in a wrapper"
         )
         low, high = np.where(is_free, -1, low), np.where(is_free, 1, high)
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         raise ValueError(
             f"{agent_name} scales its actions to the bounds of the action space, but these are "
-            f"{low.tolist()} and {high.tolist()}: give finite bounds, low < high, in a wrapper"
+            f"{low.tolist()} and {high.tolist()}, infinite beyond {NO_BOUND:g}: give finite "
+            "bounds, low < high, in a wrapper"
         )
     return ActionBounds(low, high)
 
@@ -151,7 +152,7 @@ class ActorCriticAgent(BaseAgent):
         """Build all networks, target copies equal to their originals, and the distributions.
 
         Raises:
-            ValueError: if actions are not vectors of real numbers within finite bounds.
+            ValueError: if actions are not arrays of real numbers within finite bounds.
         """
         self.action_bounds = self._make_action_bounds(env_spaces)
         self.min_itr_learn = 0  # Shared with the workers, which the sampler starts later.
@@ -163,7 +164,7 @@ class ActorCriticAgent(BaseAgent):
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
         return {
             "observation_shape": env_spaces.observation.shape,
-            "action_size": env_spaces.action.shape[0],
+            "action_size": math.prod(env_spaces.action.shape),
         }
 
     def _make_action_bounds(self, env_spaces: EnvSpaces) -> ActionBounds:
@@ -174,6 +175,11 @@ class ActorCriticAgent(BaseAgent):
         if name == "model":
             return self._new_model(self.ModelCls, self.model_kwargs)
         raise NotImplementedError(f"build_network() of {type(self).__name__} builds no {name}")
+
+    def to_action(self, x: torch.Tensor) -> torch.Tensor:
+        """Return vectors [...,A] in the shape of actions, [...,*shape]."""
+        shape = self.env_spaces.action.shape
+        return x if len(shape) == 1 else x.reshape(x.shape[:-1] + shape)
 
     def _make_distributions(self) -> None:
         """Make ``distribution``, and any others that the agent needs, from ``action_bounds``."""

@@ -153,7 +153,7 @@ class DdpgAgent(ActorCriticAgent):
     @torch.no_grad()
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
         mu = self.for_sampler(self.run_model(self.model, observation, prev_action, prev_reward))
-        action = self.distribution.sample(DistInfo(mean=mu))
+        action = self.to_action(self.distribution.sample(DistInfo(mean=mu)))
         return AgentStep(action=action, agent_info=AgentInfo(mu=mu))
 
     def to_values(self, output: Any) -> torch.Tensor:

@@ -14,7 +14,7 @@ from rlpyt.agents.qpg.actor_critic import (
     ActionBounds,
     ActorCriticAgent,
     check_noise,
-    check_vector_action,
+    check_real_action,
 )
 from rlpyt.core.records import AgentStep, EnvSpaces
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
@@ -84,14 +84,14 @@ class SoftActorCriticAgent(ActorCriticAgent):
     def _make_action_bounds(self, env_spaces: EnvSpaces) -> ActionBounds:
         if self.action_squash is None or np.array_equal(self.action_squash, 1):
             return super()._make_action_bounds(env_spaces)
-        check_vector_action(type(self).__name__, env_spaces.action)
+        check_real_action(type(self).__name__, env_spaces.action)
         squash, shape = np.asarray(self.action_squash, np.float32), env_spaces.action.shape
         if squash.size != 1 and squash.shape != shape:
             raise ValueError(
                 f"action_squash has shape {squash.shape}: give one number, or one for each of the "
-                f"{shape[0]} dimensions of the action"
+                f"{math.prod(shape)} entries of the action"
             )
-        high = np.broadcast_to(squash, shape)
+        high = np.broadcast_to(squash.reshape(-1), (math.prod(shape),))
         return ActionBounds(-high, high)
 
     def _make_distributions(self) -> None:
@@ -110,7 +110,7 @@ class SoftActorCriticAgent(ActorCriticAgent):
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
         outputs = self.run_model(self.model, observation, prev_action, prev_reward)
         dist_info = DistInfoStd(*self.for_sampler(outputs))
-        action = self.distribution.sample(dist_info)
+        action = self.to_action(self.distribution.sample(dist_info))
         return AgentStep(action=action, agent_info=AgentInfo(dist_info=dist_info))
 
     def pi(
@@ -149,7 +149,7 @@ class SoftActorCriticAgent(ActorCriticAgent):
         finally:
             if acting_std is not None:
                 self.distribution.set_std(acting_std)
-        return action, *self.for_loss((log_pi, dist_info))
+        return self.to_action(action), *self.for_loss((log_pi, dist_info))
 
     def q(
         self, observation: Nested, prev_action: Nested, prev_reward: Nested, action: Nested

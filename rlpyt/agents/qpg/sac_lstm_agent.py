@@ -88,7 +88,8 @@ class RecurrentSacAgent(SacAgent):
         inputs = (observation, prev_action, prev_reward, self.prev_rnn_state)
         dist_info, before = finish_step(self, *self(*inputs))
         info = AgentInfoRnn(dist_info=dist_info, prev_rnn_state=before)
-        return AgentStep(action=self.distribution.sample(dist_info), agent_info=info)
+        action = self.to_action(self.distribution.sample(dist_info))
+        return AgentStep(action=action, agent_info=info)
 
     def pi(  # type: ignore[override]
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, reduce
@@ -282,7 +283,8 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         mid, half_range = (x.to(action) for x in self._action_range)
         # Its checks would wait for the device.
         prior = torch.distributions.Normal(mid, half_range, validate_args=False)
-        return self.agent.for_loss(prior.log_prob(action).sum(-1))
+        vectors = action.reshape(len(action), -1)
+        return self.agent.for_loss(prior.log_prob(vectors).sum(-1))
 
 
 def range_of_actions(agent: AgentLike) -> tuple[NDArray, NDArray]:
@@ -290,8 +292,8 @@ def range_of_actions(agent: AgentLike) -> tuple[NDArray, NDArray]:
     bounds = getattr(agent, "action_bounds", None)
     if bounds is not None:
         return bounds.mid, bounds.half_range
-    shape = agent.env_spaces.action.shape
-    return np.zeros(shape, np.float32), np.ones(shape, np.float32)
+    A = math.prod(agent.env_spaces.action.shape)
+    return np.zeros(A, np.float32), np.ones(A, np.float32)
 
 
 def mean_weights(valid: torch.Tensor) -> torch.Tensor:

@@ -278,9 +278,9 @@ class TestActions:
 
 class TestErrors:
     @pytest.mark.parametrize("AgentCls", AGENTS)
-    @pytest.mark.parametrize("action", [IntBox(0, 4), FloatBox(-1, 1, (2, 2)), IntBox(0, 4, (3,))])
+    @pytest.mark.parametrize("action", [IntBox(0, 4), IntBox(0, 4, (3,))])
     def test_other_action_spaces(self, AgentCls: Any, action: Any) -> None:
-        with pytest.raises(ValueError, match=f"{AgentCls.__name__} needs actions that are a vec"):
+        with pytest.raises(ValueError, match=f"{AgentCls.__name__} needs actions that"):
             small(AgentCls).initialize(SPACES._replace(action=action))
 
     @pytest.mark.parametrize("high", [np.inf, -1.0])
