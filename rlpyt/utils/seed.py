@@ -188,6 +188,47 @@ def set_rng_state(state: dict[str, Any]) -> None:
     torch.cuda.set_rng_state_all(state["cuda"][: torch.cuda.device_count()])
 
 
+class EnvStreams:
+    """Global generators of the environments in a trainer's process, used as a context.
+
+    Environments that seed or use the generators of Python, numpy and torch thus leave those of the
+    trainer alone. They start as copies; each entry and exit exchanges both.
+    """
+
+    def __init__(self) -> None:
+        self._python = random.getstate()
+        self._numpy: Any = copy.deepcopy(np.random.get_bit_generator())
+        self._torch = [generator.get_state() for generator in _torch_generators()]
+
+    def __enter__(self) -> None:
+        python, self._python = self._python, random.getstate()
+        random.setstate(python)
+        numpy, self._numpy = self._numpy, np.random.get_bit_generator()
+        np.random.set_bit_generator(numpy)  # 300 times as fast as a copy of its state.
+        generators = _torch_generators()
+        states, self._torch = self._torch, [generator.get_state() for generator in generators]
+        for generator, state in zip(generators, states):
+            generator.set_state(state)
+
+    def __exit__(self, *error: object) -> None:
+        self.__enter__()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the states of the environments' generators."""
+        with self:
+            return rng_state()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state``."""
+        with self:
+            set_rng_state(state)
+
+
+def _torch_generators() -> list[torch.Generator]:
+    """Return the generators of the CPU and, once CUDA is in use, of every GPU."""
+    return [torch.default_generator, *torch.cuda.default_generators]
+
+
 @contextmanager
 def evaluation_streams(itr: int) -> Iterator[None]:
     """Draw from other streams of the global generators in a context, and restore them after it.

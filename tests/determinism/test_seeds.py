@@ -1,13 +1,18 @@
 """Neighbouring runs have different environments: runs with other seeds share nothing."""
 
+import random
+
 import numpy as np
 import pytest
+import torch
 
 from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.algos.pg.a2c import A2C
+from rlpyt.core.records import EnvStep
 from rlpyt.runners.minibatch_rl import MinibatchRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging import logger
+from rlpyt.utils.seed import seed_streams, set_seed
 from tests.samplers.parallel_parts import WalkEnv
 
 N_RUNS, N_NUMBERS = 20, 500
@@ -53,3 +58,79 @@ def test_environments_of_neighbouring_runs_have_nothing_in_common():
     assert abs(correlations).max() < 6  # Deviations: 4.9 are expected of so many.
     assert correlations.std() == pytest.approx(1, abs=0.01)
     assert abs(correlations.mean()) < 0.01
+
+
+def drawn():
+    return torch.rand(()).item(), np.random.random(), random.random()
+
+
+class SeedingEnv(WalkEnv):
+    """Seeds all global generators wherever it can, and shows numbers of them as its reward."""
+
+    is_seeding = True
+
+    def __init__(self, **kwargs):
+        self._begin()
+        super().__init__(**kwargs)
+
+    def _begin(self):
+        if self.is_seeding:
+            seed_streams(5)
+
+    def reset(self):
+        self._begin()
+        return super().reset()
+
+    def step(self, action):
+        self._begin()
+        observation, _, done, info = super().step(action)
+        return EnvStep(observation, np.float32(sum(drawn())), done, info)
+
+
+class DrawingEnv(SeedingEnv):
+    """Only draws from the global generators."""
+
+    is_seeding = False
+
+
+def make_sampler(EnvCls, seed=0):
+    sampler = SerialSampler(EnvCls, {}, batch_T=4, batch_B=2, eval_n_envs=1, eval_max_steps=8)
+    set_seed(seed)
+    sampler.initialize(GenericFfAgent(model_kwargs={"hidden_sizes": [4]}), seed=seed)
+    seed_streams(seed + 1)
+    return sampler
+
+
+def trainer_numbers(sampler, n_itr=3):
+    rewards, numbers = [], []
+    for itr in range(n_itr):
+        rewards.append(sampler.obtain_samples(itr)[0].env.reward.numpy().copy())
+        numbers.extend(drawn())
+    return rewards, numbers
+
+
+@pytest.mark.parametrize("EnvCls", [SeedingEnv, DrawingEnv])
+def test_environments_do_not_reach_the_generators_of_the_trainer(EnvCls):
+    # An environment that seeded torch in reset repeated the noise of every iteration.
+    _, expected = trainer_numbers(make_sampler(WalkEnv))
+    _, numbers = trainer_numbers(make_sampler(EnvCls))
+    assert numbers == expected
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_environments_do_not_fix_the_initial_weights():
+    models = [make_sampler(SeedingEnv, seed).agent.model for seed in (0, 1)]
+    first, second = (torch.nn.utils.parameters_to_vector(m.parameters()) for m in models)
+    assert not torch.equal(first, second)
+
+
+def test_environments_that_draw_globally_are_reproducible_and_go_on_from_a_state():
+    sampler, other = make_sampler(DrawingEnv), make_sampler(DrawingEnv)
+    first = trainer_numbers(sampler)[0]
+    np.testing.assert_equal(trainer_numbers(other)[0], first)
+    assert len(np.unique(first)) == np.size(first)
+    state = sampler.state_dict()
+    expected = trainer_numbers(sampler)[0]
+    other = make_sampler(DrawingEnv, seed=7)
+    other.load_state_dict(state)
+    np.testing.assert_equal(trainer_numbers(other)[0], expected)

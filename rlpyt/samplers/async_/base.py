@@ -19,7 +19,7 @@ from rlpyt.samplers.base import BaseSampler, configure_traj_infos, make_env, set
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.utils.logging import logger
-from rlpyt.utils.seed import make_seed, set_seed
+from rlpyt.utils.seed import EnvStreams, make_seed, set_seed
 from rlpyt.utils.shared_array import get_context, shared_memory_for
 from rlpyt.utils.types import Nested
 
@@ -74,7 +74,8 @@ class AsyncSamplerMixin(BaseSampler):
         subprocess = self.example_subprocess
         if subprocess is None:
             subprocess = start_method == "fork"
-        env = make_env(self.EnvCls, self.env_kwargs, 0, 0)
+        with EnvStreams():
+            env = make_env(self.EnvCls, self.env_kwargs, 0, 0)
         with closing(env), shared_memory_for(start_method):
             agent.initialize(env.spaces, share_memory=True, global_B=B, env_ranks=list(range(B)))
             examples: dict[str, Any] = {}

@@ -29,7 +29,7 @@ from rlpyt.samplers.parallel.workers import Workers
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import check_names
-from rlpyt.utils.seed import make_seed
+from rlpyt.utils.seed import EnvStreams, make_seed
 from rlpyt.utils.shared_array import get_context, shared_memory_for
 from rlpyt.utils.types import Nested
 
@@ -178,8 +178,10 @@ class ParallelSamplerBase(BaseSampler):
         B = self.batch_spec.B
         first = rank * B
         with shared_memory_for(get_context(self.start_method).get_start_method()):
+            with EnvStreams():
+                env = make_env(self.EnvCls, self.env_kwargs, 0, first)
             # Closed before the start, since some hold resources that processes should not inherit.
-            with closing(make_env(self.EnvCls, self.env_kwargs, 0, first)) as env:
+            with closing(env):
                 env_ranks = list(range(first, first + B))
                 self._agent_init(agent, env, global_B=B * world_size, env_ranks=env_ranks)
                 examples = self._build_buffers(env, bootstrap_value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import check_names
-from rlpyt.utils.seed import Purpose, env_seeds, set_envs_seeds
+from rlpyt.utils.seed import EnvStreams, Purpose, env_seeds, set_envs_seeds
 from rlpyt.utils.types import Nested
 
 
@@ -96,26 +97,33 @@ class SerialSampler(BaseSampler):
         B = self.batch_spec.B
         env_ranks = list(range(rank * B, (rank + 1) * B))
         self.agent = agent
-        envs = self._make_envs(seed, env_ranks)
+        self._streams = EnvStreams()
+        with self._streams:
+            envs = self._make_envs(seed, env_ranks)
         agent.initialize(
             envs[0].spaces, share_memory=False, global_B=B * world_size, env_ranks=env_ranks
         )
-        self.samples_pyt, self.samples_np, examples = build_samples_buffer(
-            agent,
-            envs[0],
-            self.batch_spec,
-            bootstrap_value,
-            agent_shared=False,
-            env_shared=False,
-            subprocess=False,
-            examples=self._example_outputs(),
-            next_observation=self.record_next_observation,
-            device=self.device,
-        )
-        configure_traj_infos(self.TrajInfoCls, traj_info_kwargs)
-        self._start(envs, self.samples_np, seed, rank, world_size)
+        with self._streams:
+            self.samples_pyt, self.samples_np, examples = build_samples_buffer(
+                agent,
+                envs[0],
+                self.batch_spec,
+                bootstrap_value,
+                agent_shared=False,
+                env_shared=False,
+                subprocess=False,
+                examples=self._example_outputs(),
+                next_observation=self.record_next_observation,
+                device=self.device,
+            )
+            configure_traj_infos(self.TrajInfoCls, traj_info_kwargs)
+            self._start(envs, self.samples_np, seed, rank, world_size)
         logger.log(f"{type(self).__name__} initialized.")
         return examples
+
+    @cached_property
+    def _streams(self) -> EnvStreams:
+        return EnvStreams()  # Of a subclass that does not call initialize() of this class.
 
     def _make_envs(self, seed: int | None, env_ranks: Sequence[int]) -> list[Any]:
         """Make the training environments, and seed them."""
@@ -177,10 +185,11 @@ class SerialSampler(BaseSampler):
     def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
         """Collect one batch; see :meth:`BaseSampler.obtain_samples`."""
         self._check_started()
-        self.agent_inputs, self.traj_infos, completed_infos = self.collector.collect_batch(
-            self.agent_inputs, self.traj_infos, itr
-        )
-        self.collector.reset_if_needed(self.agent_inputs)
+        with self._streams:
+            self.agent_inputs, self.traj_infos, completed_infos = self.collector.collect_batch(
+                self.agent_inputs, self.traj_infos, itr
+            )
+            self.collector.reset_if_needed(self.agent_inputs)
         return self.samples_pyt, completed_infos
 
     def evaluate_agent(self, itr: int) -> list[Any]:
@@ -206,7 +215,7 @@ class SerialSampler(BaseSampler):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of environments, trajectories, collector and acting agent."""
-        return self._parts_with_state().state_dict()
+        return {**self._parts_with_state().state_dict(), "streams": self._streams.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state``; the sampler must be initialized with the same sizes.
@@ -221,6 +230,11 @@ class SerialSampler(BaseSampler):
                     "resume with the same batch_B and eval_n_envs"
                 )
         self._parts_with_state().load_state_dict(state)
+        self._load_streams(state)
+
+    def _load_streams(self, state: dict[str, Any]) -> None:
+        if "streams" in state:  # Not in checkpoints of earlier versions.
+            self._streams.load_state_dict(state["streams"])
 
     def _parts_with_state(self) -> SamplingParts:
         inputs, agent = self.agent_inputs, self.agent

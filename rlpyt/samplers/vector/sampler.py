@@ -100,6 +100,7 @@ class VectorSampler(SerialSampler):
             "trajectories": self.traj_infos.state_dict(),
             "collector": self.collector.state_dict(),
             "agent": self.agent.sample_state_dict(),
+            "streams": self._streams.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -118,6 +119,7 @@ class VectorSampler(SerialSampler):
             self.traj_infos.load_state_dict(state["trajectories"])
         self.collector.load_state_dict(state["collector"])
         load_agent_state(self.agent, state["agent"], lost)
+        self._load_streams(state)
 
     def _load_inputs(self, saved: dict[str, Any]) -> None:
         for buffer, saved_buffer in zip(self.agent_inputs, saved.values()):

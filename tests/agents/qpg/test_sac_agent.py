@@ -182,7 +182,6 @@ def test_action_squash_replaces_the_bounds() -> None:
     "space",
     [
         IntBox(0, 4),
-        FloatBox(-1, 1, (2, 2)),
         FloatBox(0, np.inf, (2,)),
         FloatBox(np.array([0.0, 0.0]), np.array([1.0, 0.0])),
     ],
