@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import importlib.util
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 
 from rlpyt.core.masks import mask_of, random_action
+from rlpyt.core.statistics import Statistics
 from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_layer_states
 from rlpyt.envs._info import (
     InfoLayout,
@@ -20,6 +21,7 @@ from rlpyt.envs._info import (
     infill_info as infill_info,
     info_to_nt as info_to_nt,
 )
+from rlpyt.envs._statistics import freeze_statistics, read_statistics, tell_of_unread
 from rlpyt.envs.base import EnvSpaces as EnvSpaces, EnvStep as EnvStep
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper as GymSpaceWrapper
 from rlpyt.utils.names import did_you_mean
@@ -112,6 +114,8 @@ class GymEnvWrapper(Wrapper):
         force_float32: whether float64 observations and actions become float32.
     """
 
+    _refreeze: Callable[[], None] | None = None
+
     def __init__(
         self,
         env: GymLike,
@@ -165,6 +169,8 @@ class GymEnvWrapper(Wrapper):
 
         """
         result = self.env.step(self.action_space.revert(action))
+        if self._refreeze is not None:
+            self._refreeze()
         if len(result) == 5:
             observation, reward, terminated, truncated, info = result
             done, is_cut = bool(terminated or truncated), bool(truncated and not terminated)
@@ -193,6 +199,8 @@ class GymEnvWrapper(Wrapper):
             elif _takes_seed(self.env.unwrapped):  # A layer around it does not pass the seed on.
                 self.env.unwrapped.reset(seed=seed)
             result = self.env.reset()
+        if self._refreeze is not None:
+            self._refreeze()
         return self.observation_space.convert(_observation_of(result, self.env.observation_space))
 
     @property
@@ -247,6 +255,16 @@ class GymEnvWrapper(Wrapper):
         self._seed = state["seed"]
         self.action_space.load_state_dict(state["action_space"])
         self.observation_space.load_state_dict(state["observation_space"])
+
+    def statistics(self) -> Statistics:
+        """Return the running statistics of wrappers, such as ``NormalizeObservation.obs_rms``."""
+        layers = list(layers_of(self.env))
+        tell_of_unread(layers[:-1])
+        return read_statistics(layers)
+
+    def use_statistics(self, statistics: Statistics) -> None:
+        """Let wrappers use ``statistics``, by name, and freeze them."""
+        self._refreeze = freeze_statistics(layers_of(self.env), statistics)
 
     def close(self) -> None:
         """Close the environment."""

@@ -16,7 +16,7 @@ resets give none, in each of gymnasium's autoreset modes:
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -24,8 +24,10 @@ import numpy as np
 
 from rlpyt.core.masks import redrawn
 from rlpyt.core.rows import fitted, observation_rows, returned_by
+from rlpyt.core.statistics import Statistics, merged
 from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_layer_states
 from rlpyt.envs._info import InfoLayout, as_reals, infill_info, map_info
+from rlpyt.envs._statistics import freeze_statistics, read_statistics, tell_of_unread
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.gym import Wrapper, register_ids
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -77,6 +79,8 @@ class VectorEnvWrapper(Wrapper):
         ValueError: if the mode is unknown, or needs partial resets that ``env`` does not support,
             or that it would ignore because its workers share no memory.
     """
+
+    _refreeze: Sequence[Callable[[], None]] = ()
 
     def __init__(
         self,
@@ -141,6 +145,8 @@ class VectorEnvWrapper(Wrapper):
         """Apply ``action`` [B,...] and start the next episode wherever one ended."""
         gym_action = self.action_space.revert(action)
         observation, reward, terminated, truncated, info = self.env.step(gym_action)
+        for refreeze in self._refreeze:
+            refreeze()
         done = np.logical_or(terminated, truncated)
         any_done = bool(done.any())
         observation = self.observation_space.convert(observation)
@@ -200,7 +206,10 @@ class VectorEnvWrapper(Wrapper):
             every = np.ones(self.num_envs, dtype=bool)
             seeds = self._seeds_of(every) if self._takes_seeds else self._seeds[0]
         self._is_seed_due = False
-        return self._converted(self.env.reset(seed=seeds)[0])
+        observation = self.env.reset(seed=seeds)[0]
+        for refreeze in self._refreeze:
+            refreeze()
+        return self._converted(observation)
 
     def _converted(self, observation: Any) -> Nested:
         return self.observation_space.convert(observation)
@@ -310,6 +319,24 @@ class VectorEnvWrapper(Wrapper):
         for space, space_state in zip(self._action_spaces, state["action_spaces"]):
             space.load_state_dict(space_state)
         self.observation_space.load_state_dict(state["observation_space"])
+
+    def statistics(self) -> Statistics:
+        """Return the running statistics of all wrappers, those of the parts merged by count."""
+        *wrappers, innermost = layers_of(self.env)
+        tell_of_unread(wrappers, innermost)
+        parts = getattr(innermost, "envs", ())
+        inside = merged(read_statistics(layers_of(part)) for part in parts)
+        return {**inside, **read_statistics(wrappers)}
+
+    def use_statistics(self, statistics: Statistics) -> None:
+        """Let wrappers use ``statistics``, by name, and freeze them."""
+        *wrappers, innermost = layers_of(self.env)
+        chains = [wrappers, *map(layers_of, getattr(innermost, "envs", ()))]
+        self._refreeze = [
+            refreeze
+            for chain in chains
+            if (refreeze := freeze_statistics(chain, statistics)) is not None
+        ]
 
     def close(self) -> None:
         """Close all environments."""

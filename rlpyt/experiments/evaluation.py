@@ -10,6 +10,9 @@ import numpy as np
 import torch
 
 from rlpyt.core.protocols import AgentLike
+from rlpyt.core.statistics import HasStatistics, Statistics
+from rlpyt.envs._gym_state import layers_of
+from rlpyt.envs._statistics import freeze_statistics
 from rlpyt.experiments.catalog import environment_ids, load, only_in_vectors, targets
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
 from rlpyt.experiments.results.runs import write_rows
@@ -132,7 +135,13 @@ def evaluate(
     sampling["env_kwargs"] = sampling.get("eval_env_kwargs", sampling["env_kwargs"])
     if "TrajInfoCls" in saved.config["sampler"]:
         sampling["TrajInfoCls"] = saved.config["sampler"]["TrajInfoCls"]
-    sampler = Call(targets(saved.config)["sampler"], {**sampling, **env_kwargs}).make(
+    sampling.update(env_kwargs)
+    statistics = saved.snapshot.get("env_statistics")
+    if statistics:
+        given = sampling["EnvCls"]
+        EnvCls = load(given) if isinstance(given, str) else given
+        sampling["EnvCls"] = lambda **kwargs: with_statistics(EnvCls(**kwargs), statistics)
+    sampler = Call(targets(saved.config)["sampler"], sampling).make(
         batch_T=1,
         batch_B=1,
         max_decorrelation_steps=0,
@@ -152,6 +161,16 @@ def evaluate(
     finally:
         sampler.shutdown()
     return infos
+
+
+def with_statistics(env: Any, statistics: Statistics) -> Any:
+    """Return ``env`` after it has been given running statistics of training, frozen."""
+    inside = env.env if isinstance(env, Camera) else env
+    if isinstance(inside, HasStatistics):
+        inside.use_statistics(statistics)
+    else:
+        freeze_statistics(layers_of(env), statistics)
+    return env
 
 
 def write_episodes(infos: Sequence[Any], file: str | Path) -> None:

@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 from rlpyt.experiments.trained import TrainedAgent, greedy, step_from
 from rlpyt.utils.buffer import buffer_from_example, map_buffer, named_leaves
 from rlpyt.utils.files import make_parent
+from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
 
 FORMATS = (".onnx", ".pt2")
@@ -61,6 +62,11 @@ def export(trained: TrainedAgent, file: str | Path) -> Graph:
     missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
     if suffix == ".onnx" and missing:
         raise ImportError(f"ONNX needs {missing[0]}: pip install 'rlpyt[export]', or write .pt2")
+    if trained.statistics:
+        logger.log(
+            f"The exported graph takes observations as wrappers return them, normalized by "
+            f"{', '.join(trained.statistics)}: apply these, from agent.statistics, before it."
+        )
     make_parent(file)
     graph = make_graph(trained)
     if suffix == ".pt2":

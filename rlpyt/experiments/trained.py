@@ -16,7 +16,14 @@ from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.agents.pg.base import PolicyAgent
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentStep, EnvSpaces
-from rlpyt.experiments.evaluation import find_snapshot, load_agent, load_snapshot, load_state
+from rlpyt.core.statistics import Statistics
+from rlpyt.experiments.evaluation import (
+    find_snapshot,
+    load_agent,
+    load_snapshot,
+    load_state,
+    with_statistics,
+)
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -55,11 +62,26 @@ class TrainedAgent:
     Args:
         agent: initialized agent, in evaluation mode.
         spaces: spaces of the environment, in the form that agents receive.
+        statistics: running statistics of the environment's wrappers in training, by name.
     """
 
-    def __init__(self, agent: AgentLike, spaces: EnvSpaces) -> None:
+    def __init__(
+        self, agent: AgentLike, spaces: EnvSpaces, statistics: Statistics | None = None
+    ) -> None:
         self.agent = agent
         self.spaces = spaces
+        self.statistics: Statistics = statistics or {}
+
+    def prepare(self, env: Any) -> Any:
+        """Give the wrappers of ``env`` the statistics of training, frozen, and return ``env``.
+
+        An agent that was trained behind ``NormalizeObservation``, or another wrapper with running
+        statistics, needs its observations normalized as in training.
+
+        Args:
+            env: environment of gymnasium or of this library, with the wrappers of the run.
+        """
+        return with_statistics(env, self.statistics) if self.statistics else env
 
     def act(
         self,
@@ -208,7 +230,9 @@ def load(
         path: directory of a run, for its newest snapshot, or file of a snapshot.
         agent: new agent, made with the arguments of the run; None for the recorded one.
         env: gymnasium environment (single or vector) or rlpyt environment, with the run's spaces;
-            None for the recorded one, which is made only for its spaces and then closed.
+            its wrappers get the running statistics of training, as by
+            :meth:`TrainedAgent.prepare`. None for the recorded one, which is made only for its
+            spaces and then closed.
         device: device to act on, its name, or the index of a GPU; None for the CPU.
 
     Raises:
@@ -230,7 +254,15 @@ def load(
         load_state(agent, snapshot)
         agent.to_device(device)
         agent.eval_mode(max(1, snapshot["itr"]))  # At 0, agents may act at random.
-    return TrainedAgent(agent, spaces)
+    trained = TrainedAgent(agent, spaces, snapshot.get("env_statistics"))
+    if env is not None:
+        trained.prepare(env)
+    elif trained.statistics:
+        logger.log(
+            f"Wrappers of the environment had running statistics, {', '.join(trained.statistics)}: "
+            "call prepare(env) of the agent, so that yours has the same."
+        )
+    return trained
 
 
 def _recorded_spaces(config: Config) -> EnvSpaces:

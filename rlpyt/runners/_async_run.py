@@ -379,6 +379,7 @@ class AsyncRun(BaseRunner):
             "cum_updates": self.algo.update_counter,
             "agent_state_dict": self.agent.state_dict(),
             "optimizer_state_dict": self.algo.optim_state_dict(),
+            **self._env_statistics(),
         }
 
     def save_itr_snapshot(self, itr: int, sample_itr: int) -> None:

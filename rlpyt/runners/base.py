@@ -399,6 +399,14 @@ class BaseRunner:
         """Return the callbacks; ``SaveState`` is last, since it saves what the others do."""
         return sorted(self.callbacks, key=lambda callback: isinstance(callback, SaveState))
 
+    def _env_statistics(self) -> dict[str, Any]:
+        """Return the entry of a snapshot for running statistics of environments, if they have some.
+
+        The policy needs them: it was trained on observations normalized by them.
+        """
+        statistics = getattr(self.sampler, "env_statistics", dict)()
+        return {"env_statistics": statistics} if statistics else {}
+
     def _save_snapshot(self, itr: int, snapshot: dict[str, Any]) -> None:
         """Save the snapshot of a log row; a full disk does not end the run."""
         logger.log("saving snapshot...")

@@ -298,6 +298,7 @@ class MinibatchRlBase(BaseRunner):
             "cum_steps": self._n_itrs_done(itr) * self.itr_batch_size,
             "agent_state_dict": self.agent.state_dict(),
             "optimizer_state_dict": self.algo.optim_state_dict(),
+            **self._env_statistics(),
         }
 
     def save_itr_snapshot(self, itr: int) -> None:

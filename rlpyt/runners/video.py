@@ -79,6 +79,9 @@ class RecordVideo(Callback):
         directory = logger.get_snapshot_dir()
         if directory is not None and self._n_logs % self.interval_logs == 0:
             path = Path(directory) / "videos" / f"itr_{itr}{self.extension}"
+            statistics = getattr(runner.sampler, "env_statistics", dict)()
+            if statistics and self._camera is not None:
+                self._camera.env.use_statistics(statistics)
             frames = self._play(runner.agent, itr)
             try:
                 write_video(path, frames, self.fps)
@@ -153,7 +156,8 @@ class Camera:
     def __init__(
         self, env: EnvLike, draw: Callable[[Any], NDArray | None], frames: list[NDArray]
     ) -> None:
-        self.env, self.draw, self.frames = env, draw, frames
+        self.env: Any = env
+        self.draw, self.frames = draw, frames
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.env, name)

@@ -7,6 +7,8 @@ from typing import Any, Union
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec, TrajInfo
+from rlpyt.core.statistics import Statistics
+from rlpyt.samplers._env_statistics import SharedStatistics
 from rlpyt.utils.quick_args import (
     ConstructorSignature,
     new_if_known,
@@ -86,6 +88,7 @@ class BaseSampler:
     _fitting_collectors: tuple[Any, ...] = ()
 
     agent: AgentLike | None = None
+    _statistics: SharedStatistics | None = None  # Of environments in other processes, if any.
 
     # Subclasses may call this constructor with the positional arguments only, or not at all.
     record_next_observation = False
@@ -242,6 +245,10 @@ class BaseSampler:
 
     def stop_evaluation(self) -> None:
         """End the running evaluation after its next step; a signal handler calls it."""
+
+    def env_statistics(self) -> Statistics:
+        """Return the running statistics of all training environments, merged by count, by name."""
+        return {} if self._statistics is None else self._statistics.merged()
 
     def shutdown(self) -> None:
         """Close environments and end processes."""

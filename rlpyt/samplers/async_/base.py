@@ -15,6 +15,7 @@ import torch
 from rlpyt.core.protocols import AgentLike
 from rlpyt.processes.allocator import tune_allocator
 from rlpyt.processes.launch import can_be_pinned, pin_process
+from rlpyt.samplers._env_statistics import shared_statistics
 from rlpyt.samplers.base import BaseSampler, configure_traj_infos, make_env, set_alternation
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
@@ -93,6 +94,7 @@ class AsyncSamplerMixin(BaseSampler):
                 )[1]
                 for _ in range(2)
             )
+            self._statistics = shared_statistics(env, B)
             self.null_action = env.action_space.null_value()
         self.double_buffer, self.samples_np, self.examples = (first, second), first, examples
         return self.double_buffer, examples

@@ -57,7 +57,12 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
         # With workers this is a shared value.
         self._sync: Any = AttrDict(db_idx=AttrDict(value=0))
         self._start(envs, self.double_buffer, self.seed, sync=self._sync)
+        self._publish_statistics()
         logger.log("Asynchronous serial sampler initialized.")
+
+    def _publish_statistics(self) -> None:
+        if self._statistics is not None:
+            self._statistics.write(self._all_envs[0])
 
     def obtain_samples(  # type: ignore[override]
         self, itr: int, db_idx: int
@@ -75,6 +80,7 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
         self._sync.db_idx.value = db_idx
         self.collector.samples_np = self.double_buffer[db_idx]
         _, traj_infos = super().obtain_samples(itr)
+        self._publish_statistics()
         return traj_infos
 
     def evaluate_agent(self, itr: int) -> list[Any]:

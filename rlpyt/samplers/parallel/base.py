@@ -10,6 +10,7 @@ from rlpyt.core.protocols import AgentLike, EnvLike
 from rlpyt.processes.child import Heartbeat
 from rlpyt.processes.supervisor import Supervisor, WorkerError as WorkerError
 from rlpyt.samplers._env_states import envs_without_state
+from rlpyt.samplers._env_statistics import shared_statistics
 from rlpyt.samplers.base import BaseSampler, configure_traj_infos, make_env, set_alternation
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel._channels import TrajInfoQueue, make_control
@@ -185,6 +186,7 @@ class ParallelSamplerBase(BaseSampler):
                 env_ranks = list(range(first, first + B))
                 self._agent_init(agent, env, global_B=B * world_size, env_ranks=env_ranks)
                 examples = self._build_buffers(env, bootstrap_value)
+                self._statistics = shared_statistics(env, B)
             del env
         self._start(affinity, n_envs_list, B * world_size, worker_process)
         logger.log(f"{type(self).__name__} initialized with {self.n_worker} workers.")
@@ -335,6 +337,8 @@ class ParallelSamplerBase(BaseSampler):
             worker_kwargs.update(
                 samples_np=both or self.samples_np[:, spec.columns],
                 double_buffer=both,
+                statistics=self._statistics,
+                columns=spec.columns,
                 sync=AttrDict(self.sync, heartbeat=self._heartbeats[spec.rank]),
                 n_eval_envs=0,
             )

@@ -15,6 +15,7 @@ from rlpyt.processes.allocator import tune_allocator
 from rlpyt.processes.child import Heartbeat, at_exit
 from rlpyt.processes.launch import can_be_pinned, pin_process, use_batch_scheduling
 from rlpyt.samplers._env_states import SamplingParts
+from rlpyt.samplers._env_statistics import give_statistics
 from rlpyt.samplers.base import configure_traj_infos, make_env
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
@@ -110,7 +111,7 @@ def _completed(
         "eval_env_ranks": range(n_eval_envs),
         "eval_quota": None,
     }
-    of_envs = {"first_env": 0, "envs_seed": worker_kwargs["seed"]}
+    of_envs = {"first_env": 0, "envs_seed": worker_kwargs["seed"], "statistics": None}
     w = AttrDict({**of_envs, **of_evaluation, **worker_kwargs})
     w["sync"] = AttrDict({"heartbeat": Heartbeat(get_context()), **w["sync"]})
     return c, w
@@ -170,6 +171,7 @@ class SamplingWorker:
             self.collector.acting_noise.load_state_dict(c.acting_noise)
         self.agent_inputs, self.traj_infos = self.collector.start_envs(c.max_decorrelation_steps)
         self.collector.start_agent()
+        self._publish_statistics()
         if w.n_eval_envs:
             self._make_evaluation()
         self.heartbeat.pause()
@@ -192,6 +194,8 @@ class SamplingWorker:
         elif self.eval_collector is not None:
             # How far it goes beyond its limit depends on timing; training must not depend on that.
             with evaluation_streams(ctrl.itr.value):
+                if self.own.statistics is not None:
+                    give_statistics(self.eval_envs, self.own.statistics.merged())
                 self.eval_collector.collect_evaluation(ctrl.itr.value)
         else:  # As evaluation collectors do in the end: samplers of users count that.
             self.common.eval_traj_infos_queue.put(None)
@@ -214,12 +218,17 @@ class SamplingWorker:
         self.agent_inputs, self.traj_infos, completed = self.collector.collect_batch(
             self.agent_inputs, self.traj_infos, itr
         )
+        self._publish_statistics()
         ranks = self.own.env_ranks
         for info in completed:
             # A collector of the user, or an info it adds, may have no place.
             place = isinstance(self.collector, LoopCollector) and self.collector.place_of(info)
             t, b = place or (0, 0)
             self.common.traj_infos_queue.put(info, (t, ranks[b]))
+
+    def _publish_statistics(self) -> None:
+        if self.own.statistics is not None:
+            self.own.statistics.write(self.envs, self.own.columns)
 
     def _make_envs(
         self, envs: list[EnvLike], env_kwargs: Any, first: int, env_ranks: Sequence[int], seeds: Any
@@ -278,4 +287,5 @@ class SamplingWorker:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore ``state``."""
         self._parts_with_state().load_state_dict(state)
+        self._publish_statistics()
         set_rng_state(state["rng"])

@@ -11,8 +11,10 @@ import torch
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
+from rlpyt.core.statistics import Statistics, merged, statistics_of
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._env_states import SamplingParts, envs_without_state
+from rlpyt.samplers._env_statistics import give_statistics
 from rlpyt.samplers.base import (
     BaseSampler,
     configure_traj_infos,
@@ -199,12 +201,18 @@ class SerialSampler(BaseSampler):
             ValueError: if the sampler has no evaluation environments.
         """
         self._check_started(to_evaluate=True)
+        give_statistics(self._all_envs[1], self.env_statistics())
         infos: list[Any] = self.eval_collector.collect_evaluation(itr)
         return infos
 
     def stop_evaluation(self) -> None:
         if self.eval_collector is not None:
             self.eval_collector.has_to_end = True
+
+    def env_statistics(self) -> Statistics:
+        if self._statistics is not None:  # An asynchronous sampler's.
+            return super().env_statistics()
+        return merged(map(statistics_of, self._all_envs[0]))
 
     def shutdown(self) -> None:
         """Close all environments."""
