@@ -18,7 +18,7 @@ from rlpyt.experiments.program import Call, agent_call, environment_kwargs
 from rlpyt.experiments.results.runs import write_rows
 from rlpyt.experiments.settings import SECTIONS, checked, parameters, read_params, with_roles
 from rlpyt.experiments.sweeps.variant import Config
-from rlpyt.runners.video import Camera, check_video_packages, write_video
+from rlpyt.runners.video import Camera, Window, check_video_packages, write_video
 from rlpyt.utils.seed import Purpose, derived_seed, make_seed, set_seed
 from rlpyt.utils.types import NDArray
 
@@ -217,7 +217,7 @@ def watch(
     Raises:
         ValueError: if the environment cannot be shown, or the extension is neither ".mp4" nor
             ".gif".
-        ImportError: if imageio is not installed.
+        ImportError: if imageio is not installed, or pygame for a window.
     """
     role = saved.config["roles"].get("env", "gym")
     if only_in_vectors(role):
@@ -229,19 +229,22 @@ def watch(
     infos: list[Any] = []
     frames: list[NDArray] = []
     fps = 30.0
+    window = Window()
 
     def filmed(**kwargs: Any) -> Camera:
         nonlocal fps
         if EnvCls is load("rlpyt.envs.gym.make"):
             kwargs["render_mode"] = "human" if video is None else "rgb_array"
-        env = EnvCls(**kwargs)
+        env = _visible(EnvCls, kwargs)
         metadata = getattr(env, "metadata", None) or {}
         fps = float(metadata.get("render_fps") or (15 if hasattr(env, "ale") else 30))
         return Camera(env, draw, of_episode)
 
     def draw(env: Any) -> NDArray | None:
         if video is None:
-            env.render()
+            picture = picture_of(env, may_be_none=True)
+            if picture is not None:
+                window.show(picture, fps)
             return None
         return picture_of(env) if len(frames) + len(of_episode) < max_frames else None
 
@@ -250,16 +253,46 @@ def watch(
         episode_seed = None if seed is None else derived_seed(seed, Purpose.EPISODE, episode)
         infos += evaluate(saved, 1, episode_seed, EnvCls=filmed)
         frames += of_episode
+    window.close()
     if video is not None:
         write_video(video, frames, fps)
     return infos
 
 
-def picture_of(env: Any) -> NDArray:
-    """Return a picture [H,W,3] uint8 of ``env``, at least 128 pixels high."""
-    image = env.ale.getScreenRGB() if hasattr(env, "ale") else env.render()
+def _visible(EnvCls: Any, kwargs: dict[str, Any]) -> Any:
+    """Make an environment that can be drawn."""
+    try:
+        return EnvCls(**kwargs)
+    except TypeError as error:
+        if "render_mode" not in str(error):
+            raise
+        raise _no_pictures(str(error)) from error
+
+
+def _no_pictures(reason: str) -> ValueError:
+    return ValueError(
+        f"the environment cannot be drawn ({reason}): give it the argument render_mode, "
+        "'rgb_array' in its metadata['render_modes'], and a render() that returns a picture"
+    )
+
+
+def picture_of(env: Any, may_be_none: bool = False) -> NDArray | None:
+    """Return a picture [H,W,3] uint8 of ``env``, at least 128 pixels high.
+
+    Args:
+        env: environment.
+        may_be_none: whether ``render()`` may return None, as it does with a window of its own.
+    """
+    if not hasattr(env, "render"):
+        raise _no_pictures("it has no render()")
+    try:
+        image = env.ale.getScreenRGB() if hasattr(env, "ale") else env.render()
+    except NotImplementedError as error:
+        raise _no_pictures("render() is not implemented") from error
     if image is None:
-        raise ValueError("the environment draws no pictures: it has no render_mode 'rgb_array'")
+        if may_be_none:
+            return None
+        raise _no_pictures("render() returned None")
     image = np.asarray(image)
     if image.dtype != np.uint8:
         image = (np.clip(image, 0, 1) * 255).astype(np.uint8)

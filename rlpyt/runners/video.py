@@ -181,6 +181,34 @@ class Camera:
             self.frames.append(picture)
 
 
+class Window:
+    """Window of pygame that shows pictures; it opens with the first one."""
+
+    _screen: Any = None
+
+    def show(self, picture: NDArray, fps: float) -> None:
+        """Show a picture [H,W,3] uint8, at most ``fps`` of them in a second.
+
+        Raises:
+            ImportError: if pygame is not installed.
+        """
+        pygame = import_extra("pygame", "A window", "video")
+        if self._screen is None:
+            pygame.display.init()
+            self._screen = pygame.display.set_mode(picture.shape[1::-1])
+            self._clock, self._pygame = pygame.time.Clock(), pygame
+        self._screen.blit(pygame.surfarray.make_surface(picture.swapaxes(0, 1)), (0, 0))
+        pygame.event.pump()  # The window system takes a silent program for dead.
+        pygame.display.flip()
+        self._clock.tick(fps)
+
+    def close(self) -> None:
+        """Close the window, if it is open."""
+        if self._screen is not None:
+            self._pygame.display.quit()
+            self._screen = None
+
+
 def check_video_packages(extension: str) -> None:
     """Raise an error unless videos of this kind can be written here.
 

@@ -1,6 +1,7 @@
 from importlib.util import find_spec
 from types import SimpleNamespace
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -8,8 +9,9 @@ import torch
 from rlpyt.agents.pg.generic import AlternatingGenericLstmAgent, GenericLstmAgent
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.envs.toy import Catch
+from rlpyt.experiments.evaluation import picture_of
 from rlpyt.runners.minibatch_rl import MinibatchRl
-from rlpyt.runners.video import RecordVideo
+from rlpyt.runners.video import RecordVideo, Window
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging.context import logger_context
 from rlpyt.utils.logging.sinks import RunSink
@@ -110,3 +112,46 @@ def test_refusals(tmp_path):
     with pytest.raises(ValueError, match="Catch draws None instead of a picture"):
         train(tmp_path, [undrawn])
     assert not (tmp_path / "run_0" / "progress.csv").read_text()
+
+
+def test_a_window_shows_pictures(monkeypatch):
+    # Games were shown by OpenCV, whose package without windows the extra for Atari installs.
+    pygame = pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    window, picture = Window(), np.zeros((40, 60, 3), np.uint8)
+    picture[10, 50] = 1, 2, 3
+    window.show(picture, fps=1000)
+    assert pygame.display.get_surface().get_size() == (60, 40)
+    assert pygame.display.get_surface().get_at((50, 10))[:3] == (1, 2, 3)
+    window.close()
+    assert pygame.display.get_surface() is None
+
+
+class Bare(gymnasium.Env):
+    observation_space = action_space = gymnasium.spaces.Discrete(2)
+
+
+class Silent(Bare):
+    def render(self):
+        return None
+
+
+@pytest.mark.parametrize("env", [Bare(), Silent(), object()])
+def test_environments_that_cannot_be_drawn_are_named(env):
+    with pytest.raises(ValueError, match="render_mode"):
+        picture_of(env)
+
+
+def test_a_game_is_drawn_without_a_window_of_opencv(monkeypatch):
+    cv2 = pytest.importorskip("cv2")
+    AtariEnv = pytest.importorskip("rlpyt.envs.atari.atari_env").AtariEnv
+
+    def without_windows(*args):
+        raise cv2.error("The function is not implemented")
+
+    monkeypatch.setattr(cv2, "imshow", without_windows)
+    env = AtariEnv()
+    env.reset()
+    assert picture_of(env, may_be_none=True).shape == (210, 160, 3)
+    with pytest.raises(RuntimeError, match="opencv"):
+        env.render()

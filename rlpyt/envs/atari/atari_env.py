@@ -263,11 +263,21 @@ class AtariEnv(Env):
         Args:
             wait: time for the window to draw, in milliseconds.
             show_full_obs: whether to show all images of the observation.
+
+        Raises:
+            RuntimeError: if the installed OpenCV has no windows.
         """
         import cv2  # Only needed here.
 
         images = self.get_obs()
-        cv2.imshow(self._game, np.concatenate(images, axis=1) if show_full_obs else images[-1])
+        image = np.concatenate(images, axis=1) if show_full_obs else images[-1]
+        try:
+            cv2.imshow(self._game, image)
+        except cv2.error as error:
+            raise RuntimeError(
+                "opencv-python-headless has no windows: replace it by opencv-python to render, or "
+                "use 'rlpyt watch', which shows games in a window of pygame"
+            ) from error
         cv2.waitKey(wait)
 
     def get_obs(self) -> NDArray:
