@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.wrappers import FilterObservation
 
 from rlpyt.core.masks import mask_of, random_action
 from rlpyt.core.statistics import Statistics
@@ -352,19 +353,39 @@ def register_ids(namespace: str) -> None:
         importlib.import_module("minatar.gym").register_envs()
 
 
-def make(*args: Any, info_example: Mapping[Any, Any] | None = None, **kwargs: Any) -> GymEnvWrapper:
+def make(
+    *args: Any,
+    info_example: Mapping[Any, Any] | None = None,
+    leave_out: Sequence[str] = (),
+    **kwargs: Any,
+) -> GymEnvWrapper:
     """Make an environment by its id, as ``EnvCls=make, env_kwargs=dict(id="CartPole-v1")``.
 
     Args:
         *args: arguments of ``gymnasium.make``, or of ``gym.make`` if only gym has the id.
         info_example: entries of the info that the first step lacks, or that change shape or type
             later, in their final form.
+        leave_out: keys of a Dict observation that the agent does not get, such as texts.
         **kwargs: keyword arguments of ``gymnasium.make`` or ``gym.make``.
 
     Raises:
-        ValueError: if the id is unknown; the message names the closest ones.
+        ValueError: if the id is unknown (the message names the closest ones), or ``leave_out`` has
+            a key that observations lack.
     """
-    return GymEnvWrapper(make_unwrapped(*args, info_example=info_example, **kwargs))
+    env = make_unwrapped(*args, info_example=info_example, **kwargs)
+    return GymEnvWrapper(without_entries(env, leave_out))
+
+
+def without_entries(env: Any, keys: Sequence[str]) -> Any:
+    """Return ``env`` without some entries of its Dict observations."""
+    if not keys:
+        return env
+    known = list(getattr(env.observation_space, "spaces", ()))
+    if not set(keys) < set(known):
+        raise ValueError(
+            f"leave_out={list(keys)}: give a list of some keys of the observations, {known}"
+        )
+    return FilterObservation(env, [key for key in known if key not in keys])
 
 
 def make_unwrapped(*args: Any, info_example: Mapping[Any, Any] | None = None, **kwargs: Any) -> Any:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -29,7 +30,7 @@ from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_laye
 from rlpyt.envs._info import InfoLayout, as_reals, infill_info, map_info
 from rlpyt.envs._statistics import freeze_statistics, read_statistics, tell_of_unread
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.envs.gym import Wrapper, register_ids
+from rlpyt.envs.gym import Wrapper, register_ids, without_entries
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import buffer_from_example, leaves
 from rlpyt.utils.seed import Purpose, derived_seed, make_generator
@@ -350,6 +351,7 @@ def make(
     vectorization_mode: str = "sync",
     info_example: Mapping[Any, Any] | None = None,
     vector_kwargs: Mapping[str, Any] | None = None,
+    leave_out: Sequence[str] = (),
     **kwargs: Any,
 ) -> VectorEnvWrapper:
     """Make a vector environment by the id of its parts, as an ``EnvCls`` of the vector sampler.
@@ -361,11 +363,15 @@ def make(
         vectorization_mode: name of the kind, ``"sync"`` or ``"async"``, see ``gymnasium.make_vec``.
         info_example: entries [B,...] of the info that the first step lacks.
         vector_kwargs: arguments of the class of the vector environment.
+        leave_out: keys of a Dict observation that the agent does not get, such as texts.
         kwargs: arguments of the environments, or of ``gymnasium.make_vec``.
     """
     register_ids(id.partition("/")[0])
     mode = gym.vector.AutoresetMode[autoreset_mode.upper()]
     vector_kwargs = {"autoreset_mode": mode, **(vector_kwargs or {})}
+    if leave_out:
+        cut = partial(without_entries, keys=leave_out)
+        kwargs["wrappers"] = [*(kwargs.get("wrappers") or ()), cut]
     env = gym.make_vec(
         id,
         num_envs=num_envs,

@@ -290,8 +290,9 @@ def _kind(space: Any) -> str:
         if cls.__name__ in _LEAVES + _NESTS and hasattr(space, "sample"):
             return cls.__name__
     raise TypeError(
-        f"cannot wrap {space!r}: spaces may be {', '.join(_LEAVES + _NESTS)}; convert others in a "
-        "wrapper of the environment"
+        f"cannot wrap {space!r}: spaces may be {', '.join(_LEAVES + _NESTS)}; leave an entry of a "
+        "Dict out by rlpyt.envs.gym.make(..., leave_out=[key]), or convert others in a wrapper of "
+        "the environment"
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 from gymnasium import spaces
 
 from rlpyt.core.rows import log_once
-from rlpyt.envs import _info, gym, gym_schema
+from rlpyt.envs import _info, gym, gym_schema, vector
 from rlpyt.utils.buffer import leaves
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
@@ -763,3 +763,33 @@ def test_ids_are_registered_in_the_process_that_makes_the_environment():
         f"for i in {installed}: gym.make(id=i).close(); vector.make(id=i, num_envs=2).close()"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+class Mission(gymnasium.Env):
+    """Observations with a text, as in MiniGrid."""
+
+    observation_space = spaces.Dict({"mission": spaces.Text(20), "place": spaces.Discrete(3)})
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return {"mission": "find", "place": 1}, {}
+
+    def step(self, action):
+        return {"mission": "find", "place": 2}, 0.0, False, False, {}
+
+
+def test_entries_of_an_observation_are_left_out():
+    gymnasium.register("rlpyt/Mission-v0", entry_point=Mission)
+    env = gym.make(id="rlpyt/Mission-v0", leave_out=["mission"])
+    assert env.reset()._fields == ("place",)
+    assert env.step(0).observation.place == 2
+    copy = gym.make(id="rlpyt/Mission-v0", leave_out=["mission"])
+    copy.load_state_dict(env.state_dict())
+    both = vector.make(id="rlpyt/Mission-v0", num_envs=2, leave_out=["mission"])
+    assert both.reset().place.tolist() == [1, 1]
+    for keys in (["aim"], ["mission", "place"], "mission"):
+        with pytest.raises(ValueError, match="leave_out"):
+            gym.make(id="rlpyt/Mission-v0", leave_out=keys)
+    with pytest.raises(TypeError, match="leave_out"):
+        gym.make(id="rlpyt/Mission-v0")
