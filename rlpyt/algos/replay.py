@@ -24,6 +24,7 @@ from rlpyt.algos.checks import (
 )
 from rlpyt.core.protocols import AgentLike, Stateful
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
+from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.replays.priorities import PrioritizedReplay
 from rlpyt.utils.buffer import leaves
@@ -118,6 +119,7 @@ class ReplayAlgorithm(RlAlgorithm):
     _n_samplers = 1  # Number of processes whose sampler batches together make one iteration.
     _warned_of_truncation = False
     warned_of_mask = False
+    stacking: str | None = None  # Of image observations, see :func:`core.records.stacking_of`.
     n_masked_updates = 0  # Number of successive updates without a valid sample.
     _updates_per_itr: float | None = None  # By the replay ratio; None if their number is given.
     _updates_owed = 0.0  # Fraction of an update that earlier iterations left.
@@ -272,6 +274,7 @@ class ReplayAlgorithm(RlAlgorithm):
             fields = (*self.opt_info_fields, "maskedFraction")
             self.opt_info_fields = tuple(dict.fromkeys(fields))  # Once, if set up again.
         ReplayCls = self.ReplayBufferCls
+        self.stacking = examples.get("stacking")
         if ReplayCls is None:
             ReplayCls = self._select_replay_class(example, async_)
         else:
@@ -297,6 +300,8 @@ class ReplayAlgorithm(RlAlgorithm):
             null_action = spaces.action.null_value()
             if any(np.any(part) for part in leaves(null_action)):
                 self.replay_buffer.null_action = null_action
+        if self.stacking == "repeated" and isinstance(self.replay_buffer, FrameBufferMixin):
+            self.replay_buffer.repeats_first = True
         # A user's ReplayBufferCls may lack it.
         if async_ and not getattr(self.replay_buffer, "async_", True):
             raise ValueError(

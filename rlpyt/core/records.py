@@ -8,12 +8,13 @@ with :func:`~rlpyt.utils.collections.record` is a namedarraytuple.
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rlpyt.utils.collections import AttrDict, record, record_class
-from rlpyt.utils.types import Array, Nested
+from rlpyt.utils.types import Array, NDArray, Nested
 
 
 class NotFiniteError(ValueError, FloatingPointError):
@@ -251,3 +252,45 @@ def extended(cls: Any, names: tuple[str, ...], suffix: str = "") -> Any:
 def with_fields(record: Any, **fields: Nested) -> Any:
     """Return ``record`` with more fields at the end."""
     return extended(type(record), tuple(fields))(*record, *fields.values())
+
+
+# --- Images --------------------------------------------------------------------------------------
+
+
+def is_stack(observation: Nested) -> bool:
+    """Return whether an example is one array [C,H,W], of any type."""
+    return not isinstance(observation, tuple) and np.ndim(observation) == 3
+
+
+def is_image(observation: Nested) -> bool:
+    """Return whether an example is one uint8 array [C,H,W], as frame buffers store it.
+
+    Arrays [H,W,C], whose last dimension is the smallest, do not count.
+    """
+    if not is_stack(observation) or np.asarray(observation).dtype != np.uint8:
+        return False
+    C, H, W = np.shape(observation)
+    return bool(min(C, H) <= W)
+
+
+def stacking_of(episode: Sequence[NDArray], again: NDArray) -> str | None:
+    """Return how images [C,H,W] are stacked from successive frames, oldest first.
+
+    Args:
+        episode: successive images from a reset on, at least two.
+        again: image after another reset.
+
+    Returns:
+        ``"zeros"`` or ``"repeated"``, for what precedes the first frame of an episode; ``"none"``
+        for images that are no such stacks; None if these do not show it.
+    """
+    pairs = list(zip(episode, episode[1:]))
+    if not all(np.array_equal(before[1:], after[:-1]) for before, after in pairs):
+        return "none"
+    firsts = (episode[0], again)
+    if all(np.array_equal(before[-1], after[-1]) for before, after in pairs):
+        return None  # Nothing moved.
+    if not any(first[:-1].any() for first in firsts):
+        return "zeros"
+    is_repeated = all((first[:-1] == first[-1:]).all() for first in firsts)
+    return "repeated" if is_repeated else "none"

@@ -29,9 +29,16 @@ _REMEDY = (
 
 @jit
 def _fill_stacks(
-    frames: NDArray, done: BoolArray, T_idxs: IntArray, B_idxs: IntArray, stacks: NDArray
+    frames: NDArray,
+    done: BoolArray,
+    T_idxs: IntArray,
+    B_idxs: IntArray,
+    stacks: NDArray,
+    repeats_first: bool,
 ) -> bool:
-    """Fill ``stacks`` [L,m,C,P] from ``frames`` [T+C-1,B,P]; before a reset they are zero.
+    """Fill ``stacks`` [L,m,C,P] from ``frames`` [T+C-1,B,P].
+
+    Before a reset they are zero, or repeat the first frame after it.
 
     Every frame is copied to all the stacks it is in while it is in the cache. Returns False at the
     first index out of range: compiled code would read any memory.
@@ -51,6 +58,9 @@ def _fill_stacks(
                 n_old = 0 if done[t - 1, b] else min(n_old + 1, n_frames - 1)
             first = n_frames - 1 - n_old
             stacks[k, i, :first] = 0
+            if repeats_first:
+                for c in range(first):
+                    stacks[k, i, c] = frames[t + first, b]
             for c in range(first, n_frames):
                 frame = frames[t + c, b]
                 stack = stacks[k, i, c]
@@ -62,22 +72,28 @@ def _fill_stacks(
 class FrameBufferMixin(BaseNStepReturnBuffer):
     """Mixin that stores only the newest of the C frames of each observation [C,...].
 
-    The observation of row t is ``samples_frames[t : t + C]``, with zeros for frames from before a
-    reset, as Atari environments give them. ``samples`` holds the other fields.
+    The observation of row t is ``samples_frames[t : t + C]``. Frames from before a reset are zeros,
+    as Atari environments give them, or copies of the first frame after it, as gymnasium's
+    ``FrameStackObservation`` does. ``samples`` holds the other fields.
 
     The example's observation is one array [C,...], usually [C,H,W], oldest frame first.
 
     Raises:
         ValueError: if the observation is anything else, or (as soon as that shows) not a stack of
-            successive frames. If only a later batch has a reset without zeros, a warning is logged.
+            successive frames. If only a later batch has a reset with other frames, a warning is
+            logged.
 
     Attributes:
         n_frames: number C of frames in an observation.
         samples_frames: frames [T+C-1,B,...].
         samples_new_frames: view [T,B,...] of every row's newest frame.
         overlap_is_known: whether batches have proved that stacks continue each other, and begin
-            on zeros after a reset.
+            on zeros after a reset, or on copies of the first frame.
+        repeats_first: whether stacks begin on copies of the first frame; algorithms set it if the
+            environment shows that, and other buffers find it out in the first batch with a reset.
     """
+
+    repeats_first = False
 
     stored_elsewhere = (*BaseNStepReturnBuffer.stored_elsewhere, "observation")
 
@@ -137,23 +153,28 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         if follows:
             last = np.array(as_numpy(self.samples_frames[row : row + C]))
             for f in range(1, C):
-                last[: C - f, as_numpy(self.samples.done[row - f]).astype(bool)] = 0
+                is_cut = as_numpy(self.samples.done[row - f]).astype(bool)
+                last[: C - f, is_cut] = last[C - f, is_cut] if self.repeats_first else 0
             observation = np.concatenate((np.moveaxis(last, 0, 1)[None], observation))
         before, after = observation[:-1, :, 1:], observation[1:, :, :-1]
-        expected = np.where(is_new.reshape(is_new.shape + (1,) * (before.ndim - 2)), 0, before)
+        starts = is_new.reshape(is_new.shape + (1,) * (before.ndim - 2))
+        repeated = np.where(starts, observation[1:, :, -1:], before)
+        expected = repeated if self.repeats_first else np.where(starts, 0, before)
         fits = np.array_equal(expected, after)
+        if not fits and not self._resets and not self.async_ and np.array_equal(repeated, after):
+            fits = self.repeats_first = True
         if not fits and self._varies:
             logger.log(
-                "WARNING: after a reset, observations have frames from before it, or repeat the "
-                f"first one; {type(self).__name__} gives zeros in their place: {_REMEDY}."
+                "WARNING: after a reset, observations have other frames than zeros or, from the "
+                f"start, copies of the first; {type(self).__name__} changes them: {_REMEDY}."
             )
             self.overlap_is_known = True
             return
         if not fits:
             raise ValueError(
                 f"observations [C,...] = {observation.shape[2:]} are not stacks of C successive "
-                "frames, oldest first and zero before a reset, as a frame buffer stores them: "
-                f"{_REMEDY}"
+                "frames, oldest first, with zeros or copies of the first frame before a reset, as "
+                f"a frame buffer stores them: {_REMEDY}"
             )
         self._varies |= after.size > 0 and bool(after.min() != after.max())
         self._resets |= bool(observation[1:, :, -1][is_new].any())
@@ -162,7 +183,7 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
     def stacks(
         self, T_idxs: IntArray, B_idxs: IntArray, n_steps: int, empty: Callable[..., NDArray]
     ) -> NDArray:
-        """Return stacks [n_steps,m,C,...] of a buffer on the CPU, with zeros before a reset.
+        """Return stacks [n_steps,m,C,...] of a buffer on the CPU.
 
         Args:
             T_idxs: rows [m] of the first steps, 0 <= t < T.
@@ -178,7 +199,8 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         # Plain arrays for compiled code, which those in shared memory need not be.
         flat = np.asarray(frames).reshape(*frames.shape[:2], -1)
         flat_stacks = stacks.reshape(*stacks.shape[:3], -1)
-        if not _fill_stacks(flat, np.asarray(self.samples.done), T_idxs, B_idxs, flat_stacks):
+        done, repeats = np.asarray(self.samples.done), self.repeats_first
+        if not _fill_stacks(flat, done, T_idxs, B_idxs, flat_stacks, repeats):
             raise IndexError(
                 f"T_idxs from {T_idxs.min()} to {T_idxs.max()} and B_idxs from {B_idxs.min()} to "
                 f"{B_idxs.max()} are not all within [T,B] = {(self.T, self.B)}"
@@ -186,7 +208,7 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         return stacks
 
     def stack_on_device(self, T_idxs: torch.Tensor, B_idxs: torch.Tensor) -> Any:
-        """Return stacks [...,m,C,...] of a buffer on a device, with zeros before a reset.
+        """Return stacks [...,m,C,...] of a buffer on a device.
 
         Args:
             T_idxs: rows [...,m], 0 <= t < T.
@@ -201,10 +223,22 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         is_cut = (done.cumsum(-1) > 0).flip(-1)
         pixels = [1] * (stacks.dim() - is_cut.dim())
         old = stacks.narrow(T_idxs.dim(), 0, n_old)
-        old.masked_fill_(is_cut.reshape(*is_cut.shape, *pixels), 0)
+        is_cut_pixel = is_cut.reshape(*is_cut.shape, *pixels)
+        if self.repeats_first:
+            place = is_cut.sum(-1, keepdim=True).reshape(*T_idxs.shape, 1, *pixels)
+            first = stacks.gather(T_idxs.dim(), place.expand_as(stacks.narrow(T_idxs.dim(), 0, 1)))
+            old.copy_(torch.where(is_cut_pixel, first, old))
+        else:
+            old.masked_fill_(is_cut_pixel, 0)
         return stacks
 
+    def state_dict(self) -> dict[str, Any]:
+        own = {"repeats_first": True} if self.repeats_first else {}
+        return {**super().state_dict(), **own}
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        self.repeats_first = state.pop("repeats_first", self.repeats_first)
         super().load_state_dict(state)
         # These images passed already, and new environments do not continue them.
         self.overlap_is_known |= self.window.n_filled > 0

@@ -20,6 +20,9 @@ from rlpyt.core.records import (
     BatchSpec,
     EnvSamples,
     Samples,
+    is_image,
+    stacking_of,
+    trajectory_end,
 )
 from rlpyt.core.rows import (
     as_element,
@@ -39,7 +42,7 @@ from rlpyt.utils.buffer import (
     torchify_buffer,
 )
 from rlpyt.utils.collections import fields_of, record_class
-from rlpyt.utils.types import Nested
+from rlpyt.utils.types import NDArray, Nested
 
 EXAMPLE_TIMEOUT_S = 300.0
 
@@ -155,6 +158,8 @@ def get_example_outputs(
     observation = as_element(first if last is None else last, env.spaces.observation)
     with returned_by(env):
         reward = np.asarray(as_number(reward, action), dtype="float32")
+    if is_image(observation):
+        examples["stacking"] = _stacking(env, first, observation, bool(done))
     agent.reset()
     inputs = torchify_buffer(AgentInputs(observation, _as_arrays(action), reward))
     action, agent_info = agent.step(*inputs)
@@ -169,6 +174,29 @@ def get_example_outputs(
         action=action,
         agent_info=agent_info,
     )
+
+
+def _stacking(env: EnvLike, first: NDArray, second: NDArray, is_over: bool) -> str | None:
+    """Find out by a few steps and a second reset whether images [C,H,W] are stacks of frames.
+
+    Args:
+        env: environment.
+        first: observation after a reset.
+        second: observation after the first step.
+        is_over: whether the episode has ended there.
+
+    Returns:
+        Result of :func:`~rlpyt.core.records.stacking_of`.
+    """
+    space = env.spaces.observation
+    seen = [np.array(as_element(first, space)), np.array(second)]
+    while not is_over and len(seen) < len(second) + 2:
+        observation, _, done, env_info = env.step(random_action(env.action_space, seen[-1]))
+        if observation is None:
+            break
+        seen.append(np.array(as_element(observation, space)))
+        is_over = trajectory_end(env_info, done)
+    return stacking_of(seen, np.array(as_element(env.reset(), space)))
 
 
 def null_inputs(observation: Nested, B: int, action_space: Any) -> AgentInputs:

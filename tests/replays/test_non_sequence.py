@@ -335,20 +335,36 @@ def test_images_that_are_no_stacks_of_frames_are_refused(fault):
     assert buffer.t == (4 if fault == "single rows" else 0)
 
 
-@pytest.mark.parametrize("n_rows", [1, 4])
-def test_stacks_that_repeat_the_first_frame_are_noticed_at_the_first_reset(n_rows, capsys):
-    """They passed in silence if the first batch had no end of an episode."""
-    first, second = episode_stacks(np.random.default_rng(0), 18).reshape(2, 9, 1, 3, 2, 3)
-    second[0], second[1, :, 0] = second[0, :, 2:], second[0, :, 2]
-    done = np.zeros((18, 1), bool)
-    done[8] = True
-    fields = {**scalar_fields(18, 1), "done": done}
-    samples = frame_example(np.concatenate([first, second]))._replace(**fields)
-    buffer = UniformReplayFrameBuffer(example=samples[0, 0], size=40, B=1)
-    for t in range(0, 16, n_rows):
+def repeated_stacks(rng, T):
+    """Stacks [T,1,3,2,3] of an episode, as ``FrameStackObservation`` of gymnasium begins it."""
+    stacks = episode_stacks(rng, T)
+    stacks[0], stacks[1, :, 0] = stacks[0, :, 2:], stacks[0, :, 2]
+    return stacks
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("n_rows", [1, 2, 15])
+def test_stacks_that_repeat_the_first_frame_are_stored(n_rows, device):
+    # Zeros replaced the copies, so that networks were trained on images that nobody saw.
+    rng = np.random.default_rng(0)
+    stacks = np.concatenate([repeated_stacks(rng, T) for T in (9, 5, 2, 2, 12)])
+    done = np.zeros((30, 1), bool)
+    done[[8, 13, 15, 17]] = True
+    samples = frame_example(stacks)._replace(**{**scalar_fields(30, 1), "done": done})
+    where = {} if device is None else {"device": device}
+    buffer = UniformReplayFrameBuffer(example=samples[0, 0], size=20, B=1, **where)
+    for t in range(0, 30, n_rows):
         buffer.append_samples(samples[t : t + n_rows])
-        warnings = capsys.readouterr().out.count("WARNING: after a reset")
-        assert warnings == (t <= 9 < t + n_rows)
+        if t + n_rows == 20:
+            other = UniformReplayFrameBuffer(example=samples[0, 0], size=20, B=1, **where)
+            other.load_state_dict(buffer.state_dict())
+            buffer = other
+    rows = np.arange(12, 30) % 20, np.zeros(18, int)
+    if device is not None:
+        rows = tuple(torch.from_numpy(idxs) for idxs in rows)
+    read = np.asarray(buffer.extract_observation(*rows))
+    np.testing.assert_array_equal(read, stacks[12:, 0])
+    assert buffer.repeats_first
 
 
 # --- What is refused ------------------------------------------------------------------------------

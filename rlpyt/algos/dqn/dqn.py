@@ -6,7 +6,6 @@ from collections import namedtuple
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 
 from rlpyt.algos._optim import with_defaults
@@ -27,27 +26,16 @@ from rlpyt.algos.losses import (
     soft_value,
 )
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
-from rlpyt.core.records import BatchSpec, SamplesToBuffer as SamplesToBuffer
+from rlpyt.core.records import (
+    BatchSpec,
+    SamplesToBuffer as SamplesToBuffer,
+    is_image as is_image,
+    is_stack as is_stack,
+)
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr"])
-
-
-def is_image(observation: Nested) -> bool:
-    """Return whether an example is one uint8 array [C,H,W], as frame buffers store it.
-
-    Arrays [H,W,C], whose last dimension is the smallest, do not count.
-    """
-    if not is_stack(observation) or np.asarray(observation).dtype != np.uint8:
-        return False
-    C, H, W = np.shape(observation)
-    return bool(min(C, H) <= W)
-
-
-def is_stack(observation: Nested) -> bool:
-    """Return whether an example is one array [C,H,W], of any type."""
-    return not isinstance(observation, tuple) and np.ndim(observation) == 3
 
 
 class DQN(ReplayAlgorithm):
@@ -65,8 +53,8 @@ class DQN(ReplayAlgorithm):
 
         pi(a|s) = exp(Q_target(s, a) / entropy_tau) / sum_b exp(Q_target(s, b) / entropy_tau)
 
-    Images (uint8 [C,H,W]) are taken as stacks of C successive frames, and each frame is stored
-    once; pass ``ReplayBufferCls=UniformReplayBuffer`` for other images.
+    Of images (uint8 [C,H,W]) that are stacks of C successive frames, as a few steps at the start
+    show, each frame is stored once; other images are stored whole.
 
     The log has the loss, the gradient norm, TD errors, and the mean Q-value of the actions taken.
 
@@ -207,7 +195,7 @@ class DQN(ReplayAlgorithm):
         return replay_buffer_class(
             sequences=self.trains_on_sequences,
             time_limits=self.bootstrap_timelimit and "timeout" in example._fields,
-            frames=is_image(example.observation),
+            frames=is_image(example.observation) and self.stacking != "none",
             prioritized=self.prioritized_replay,
             async_=async_,
         )
@@ -224,7 +212,11 @@ class DQN(ReplayAlgorithm):
     def _describe_replay(self, example: Nested) -> str:
         text = super()._describe_replay(example)
         observation = getattr(example, "observation", ())
-        if self.ReplayBufferCls is None and is_stack(observation) and not is_image(observation):
+        if self.ReplayBufferCls is not None or not is_stack(observation):
+            return text
+        if is_image(observation) and self.stacking == "none":
+            text += "; images are stored whole, since they are no stacks of successive frames"
+        elif not is_image(observation):
             text += (
                 "; if the observations [C,H,W] are stacks of successive frames, "
                 "ReplayBufferCls=UniformReplayFrameBuffer (or PrioritizedReplayFrameBuffer) "
