@@ -60,6 +60,18 @@ def replay_buffer_class(
     return getattr(import_module(f"rlpyt.replays.{package}.{module}"), name)
 
 
+def replay_buffer_named(name: str) -> Any:
+    """Return the library's replay buffer class of this name; None if there is none."""
+    cls = replay_buffer_class(
+        async_=name.startswith("Async"),
+        sequences="Sequence" in name,
+        time_limits="Tl" in name,
+        frames="Frame" in name,
+        prioritized="Prioritized" in name,
+    )
+    return cls if cls.__name__ == name else None
+
+
 def not_timed_out(samples: Nested) -> torch.Tensor:
     """Return a mask of the samples to train on: False where a time limit truncated the return.
 

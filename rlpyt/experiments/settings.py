@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rlpyt.algos.replay import replay_buffer_named
 from rlpyt.experiments.catalog import find_environment, load, only_in_vectors, targets, unknown
 from rlpyt.experiments.sweeps.variant import Config, changed, merged
 from rlpyt.utils.names import first_duplicate
@@ -187,12 +188,18 @@ def _is_callable(hint: Any) -> bool:
 
 
 def as_name(value: Any) -> Any:
-    """Return the full name of a class; a class given by name must exist."""
+    """Return the full name of a class; a class given by name must exist.
+
+    Of replay buffers of this library the short name is enough.
+    """
     if value is None:
         return None
     if isinstance(value, str):
-        load(value)
-        return Name(value)
+        replay_buffer = replay_buffer_named(value)
+        if replay_buffer is None:
+            load(value)
+            return Name(value)
+        value = replay_buffer
     if not callable(value):
         raise TypeError(f"{value!r}: give the full name of a class")
     return Name(full_name(value))

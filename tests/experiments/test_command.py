@@ -20,7 +20,7 @@ import rlpyt
 from rlpyt.experiments import catalog
 from rlpyt.experiments.command import main
 from rlpyt.experiments.program import make_affinity, runner_call
-from rlpyt.experiments.settings import parse_value
+from rlpyt.experiments.settings import as_name, parse_value
 from rlpyt.experiments.sweeps.run import locked
 from rlpyt.experiments.train import configuration
 from rlpyt.processes.machine import look_at_machine
@@ -341,6 +341,12 @@ def test_wrong_input_is_refused_with_its_name(words, named, tmp_path):
     assert all(name.replace("_", " ") in message for name in named.split() if name in PHRASES)
     assert all(name in message for name in named.split() if name not in PHRASES)
     assert not (tmp_path / "log" / "run_0").exists()
+
+
+def test_replay_buffers_are_chosen_by_name():
+    expected = "rlpyt.replays.non_sequence.prioritized.PrioritizedReplayBuffer"
+    assert as_name("PrioritizedReplayBuffer") == expected
+    assert as_name(expected) == expected
 
 
 @pytest.mark.parametrize(
