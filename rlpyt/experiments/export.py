@@ -44,7 +44,8 @@ def export(trained: TrainedAgent, file: str | Path) -> Graph:
     The graph takes a batch of any size, in the form that networks receive: a record has one input
     for each field, float64 becomes float32, and discrete values count from 0. Its outputs are the
     action and the agent's other results, such as action values or the parameters of the policy's
-    distribution. The previous action, the previous reward and the recurrent state are inputs if the
+    distribution. ``NormalizeObservation``, as the last wrapper of the environment, is part of the
+    graph. The previous action, the previous reward and the recurrent state are inputs if the
     network uses them, zero at the start of an episode; the next recurrent state is then an output.
 
     Args:
@@ -62,9 +63,9 @@ def export(trained: TrainedAgent, file: str | Path) -> Graph:
     missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
     if suffix == ".onnx" and missing:
         raise ImportError(f"ONNX needs {missing[0]}: pip install 'rlpyt[export]', or write .pt2")
-    if trained.statistics:
+    if trained.statistics and trained.normalization is None:
         logger.log(
-            f"The exported graph takes observations as wrappers return them, normalized by "
+            "The exported graph takes observations as wrappers return them, normalized by "
             f"{', '.join(trained.statistics)}: apply these, from agent.statistics, before it."
         )
     make_parent(file)
@@ -128,13 +129,16 @@ class _Step:
 
     def __init__(self, trained: TrainedAgent) -> None:
         self._agent = trained.agent
+        self._normalize = trained.normalization or torch.nn.Identity()
         nulls = [space.null_value() for space in trained.spaces]
+        if trained.normalization is not None:
+            nulls[0] = trained.normalization.space.null_value()
         observation, action = (buffer_from_example(null, 2) for null in nulls)
         action[:] = nulls[1]
         inputs = map_buffer(torch.from_numpy, (observation, action, np.zeros(2, np.float32)))
         before = torch.get_rng_state()
         with _WithoutNoise():
-            _, rnn_state = step_from(self._agent, inputs, None)
+            _, rnn_state = step_from(self._agent, self._prepared(inputs), None)
         if not torch.equal(torch.get_rng_state(), before):
             torch.set_rng_state(before)
             raise ValueError(
@@ -144,6 +148,10 @@ class _Step:
         self._inputs = (*inputs, map_buffer(torch.zeros_like, rnn_state))
         self.examples = _by_name(INPUTS, self._inputs)
         self.names = list(self.examples)
+
+    def _prepared(self, inputs: Sequence[Nested]) -> Sequence[Nested]:
+        observation, *rest = inputs
+        return self._normalize(observation), *rest
 
     def program(self) -> torch.export.ExportedProgram:
         """Return the function's graph, for the inputs in ``names``."""
@@ -175,7 +183,7 @@ class _Step:
         )
         *inputs, rnn_state = (map_buffer(lambda _: next(all_inputs), part) for part in self._inputs)
         with _WithoutNoise():
-            step, rnn_state = step_from(self._agent, inputs, rnn_state)
+            step, rnn_state = step_from(self._agent, self._prepared(inputs), rnn_state)
         info = {
             name: part
             for name, part in named_leaves(step.agent_info)

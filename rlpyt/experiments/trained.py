@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,8 @@ from rlpyt.agents.pg.base import PolicyAgent
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentStep, EnvSpaces
 from rlpyt.core.statistics import Statistics
+from rlpyt.envs._gym_state import layers_of
+from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.experiments.evaluation import (
     find_snapshot,
     load_agent,
@@ -46,6 +48,18 @@ class State(NamedTuple):
     rnn_state: Nested  # [N,B,H] recurrent state; None for agents without one
 
 
+class Normalization(NamedTuple):
+    """Last thing that the environment does to observations: ``(o - mean) / deviation``."""
+
+    space: Any  # of o, in the form that agents receive
+    mean: torch.Tensor
+    deviation: torch.Tensor
+
+    def __call__(self, observation: torch.Tensor) -> torch.Tensor:
+        """Normalize observations [B,...]."""
+        return (observation.float() - self.mean) / self.deviation
+
+
 class TrainedAgent:
     """Agent that acts in your own loop, as it does in evaluation.
 
@@ -63,7 +77,13 @@ class TrainedAgent:
         agent: initialized agent, in evaluation mode.
         spaces: spaces of the environment, in the form that agents receive.
         statistics: running statistics of the environment's wrappers in training, by name.
+
+    Attributes:
+        normalization: normalization that exported graphs do themselves; None if there is none, or
+            if another wrapper follows it.
     """
+
+    normalization: Normalization | None = None
 
     def __init__(
         self, agent: AgentLike, spaces: EnvSpaces, statistics: Statistics | None = None
@@ -246,15 +266,18 @@ def load(
         saved = load_agent(path)
         snapshot = saved.snapshot
         agent = agent_call(saved.config).make() if agent is None else agent
-        spaces = _recorded_spaces(saved.config) if env is None else _spaces_of(env)
+        source = _recorded_env(saved.config) if env is None else env
     else:
-        snapshot, spaces = load_snapshot(find_snapshot(path)), _spaces_of(env)
+        snapshot, source = load_snapshot(find_snapshot(path)), env
+    spaces = _spaces_of(source)
     with logger.using(logger.Logger(sinks=[])):
         agent.initialize(spaces, share_memory=False, global_B=1, env_ranks=[0])
         load_state(agent, snapshot)
         agent.to_device(device)
         agent.eval_mode(max(1, snapshot["itr"]))  # At 0, agents may act at random.
     trained = TrainedAgent(agent, spaces, snapshot.get("env_statistics"))
+    if trained.statistics:
+        trained.normalization = _normalization(source, trained.statistics)
     if env is not None:
         trained.prepare(env)
     elif trained.statistics:
@@ -265,11 +288,37 @@ def load(
     return trained
 
 
-def _recorded_spaces(config: Config) -> EnvSpaces:
+def _recorded_env(config: Config) -> Any:
+    """Return the environment of a run, closed: only for its spaces and wrappers."""
     kwargs = environment_kwargs(config)
     number = {"num_envs": 1} if config["roles"]["sampler"] == "vector" else {}
-    with closing(Call(kwargs["EnvCls"], {**kwargs["env_kwargs"], **number}).make()) as env:
-        return _spaces_of(env)
+    env = Call(kwargs["EnvCls"], {**kwargs["env_kwargs"], **number}).make()
+    env.close()
+    return env
+
+
+# Layers that pass observations on.
+_PASSING = (
+    GymEnvWrapper,
+    gymnasium.ActionWrapper,
+    gymnasium.RewardWrapper,
+    gymnasium.wrappers.NormalizeReward,
+    gymnasium.wrappers.OrderEnforcing,
+    gymnasium.wrappers.PassiveEnvChecker,
+    gymnasium.wrappers.RecordEpisodeStatistics,
+    gymnasium.wrappers.TimeLimit,
+)
+
+
+def _normalization(env: Any, statistics: Statistics) -> Normalization | None:
+    """Return what ``NormalizeObservation`` does, if nothing else follows it."""
+    last = next(layer for layer in layers_of(env) if not isinstance(layer, _PASSING))
+    name = "NormalizeObservation.obs_rms"
+    if not isinstance(last, gymnasium.wrappers.NormalizeObservation) or name not in statistics:
+        return None
+    mean, var = (torch.as_tensor(statistics[name][key]) for key in ("mean", "var"))
+    space = GymSpaceWrapper(last.env.observation_space, name="obs")
+    return Normalization(space, mean.float(), (var + last.epsilon).sqrt().float())
 
 
 def _spaces_of(env: Any) -> EnvSpaces:

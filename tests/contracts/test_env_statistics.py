@@ -160,6 +160,23 @@ def test_loaded_agents_prepare_an_environment(snapshot: Path) -> None:
             assert sum(rewards) == pytest.approx(expected_return(statistics), rel=1e-4)
 
 
+def test_exported_graphs_normalize(tmp_path: Path) -> None:
+    file = tmp_path / "params.pkl"
+    moments = {"mean": torch.ones(1) * 100, "var": torch.ones(1) * 25, "count": torch.ones(())}
+    env = NormalizeObservation(Thermometer())
+    agent = GenericFfAgent(model_kwargs=SMALL)
+    agent.initialize(GymEnvWrapper(env).spaces)
+    state = {"itr": 1, "agent_state_dict": agent.state_dict(), "env_statistics": {NAME: moments}}
+    torch.save(state, file)
+    trained = load(file, agent=GenericFfAgent(model_kwargs=SMALL), env=env)
+    graph = trained.export(tmp_path / "policy.pt2")
+    outputs = dict(zip(graph.outputs, graph.program.module()(torch.tensor([[90.0], [SHOWN]]))))
+    inputs = torch.tensor([[-2.0], [6.0]]), torch.zeros(2), torch.zeros(2)
+    torch.testing.assert_close(outputs["value"], agent.value(*inputs))
+    (bare,) = [load(file, agent=GenericFfAgent(model_kwargs=SMALL), env=Rewarding(env))]
+    assert bare.normalization is None  # Nobody knows what the last wrapper does.
+
+
 def test_runs_of_the_command_are_evaluated_with_them(tmp_path: Path) -> None:
     gymnasium.register("rlpyt/Thermometer-v0", entry_point=make_gym)
     words = ["hidden_sizes=4", "batch_T=16", "batch_B=4", "threads=1", "--steps", 64]
