@@ -16,56 +16,62 @@ import numpy as np
 import torch
 from gymnasium.vector import AsyncVectorEnv
 
-from rlpyt.core.statistics import MOMENTS, Statistics
-from rlpyt.envs._gym_state import attributes, known_states
+from rlpyt.core.statistics import MOMENTS, Statistics, merged
+from rlpyt.envs._gym_state import attributes, known_states, layers_of
 from rlpyt.utils.buffer import as_numpy
 from rlpyt.utils.logging import logger
 
 
-def read_statistics(layers: Iterable[Any]) -> Statistics:
-    """Return the statistics of all layers, by names such as ``NormalizeObservation.obs_rms``."""
-    return {
-        name: {key: np.array(as_numpy(getattr(holder, key))) for key in MOMENTS}
-        for name, holder in _holders(layers).items()
-    }
+def read_statistics(env: Any) -> Statistics:
+    """Return the statistics of all layers, by names such as ``NormalizeObservation.obs_rms``.
+
+    Those of the parts of a vector environment are merged by count.
+    """
+    *wrappers, innermost = layers_of(env)
+    _tell_of_unread_in(wrappers, innermost)
+    outside, *parts = (
+        {
+            name: {key: np.array(as_numpy(getattr(holder, key))) for key in MOMENTS}
+            for name, holder in _holders(layers).items()
+        }
+        for layers in _chains(env)
+    )
+    return {**merged(parts), **outside}
 
 
-def freeze_statistics(layers: Iterable[Any], statistics: Statistics) -> Callable[[], None] | None:
+def freeze_statistics(env: Any, statistics: Statistics) -> list[Callable[[], None]]:
     """Write statistics into the layers that have some of the same name, and freeze them there.
 
     Returns:
-        Function to call after each step and reset, since some layer cannot stop counting; None if
-        all can.
+        Functions to call after each step and reset, of layers that cannot stop counting.
     """
-    layers = list(layers)
-    write = partial(_write, _holders(layers), statistics)
-    write()
-    goes_on = False
-    for layer in layers:
-        if hasattr(type(layer), "update_running_mean"):
-            layer.update_running_mean = False
-        else:
-            goes_on = goes_on or bool(_holders([layer]))
-    return write if goes_on else None
+    goes_on = []
+    for layers in _chains(env):
+        write = partial(_write, _holders(layers), statistics)
+        write()
+        for layer in layers:
+            if hasattr(type(layer), "update_running_mean"):
+                layer.update_running_mean = False
+            elif _holders([layer]).keys() & statistics.keys():
+                goes_on.append(write)
+    return goes_on
 
 
-def tell_of_unread(wrappers: Iterable[Any], vector_env: Any = None) -> None:
-    """Log each class of wrapper whose state cannot be read, in the main process, once.
+def _chains(env: Any) -> list[list[Any]]:
+    """Return the layers of an environment, and those of each part of a vector environment."""
+    layers = list(layers_of(env))
+    return [layers, *(list(layers_of(part)) for part in getattr(layers[-1], "envs", ()))]
 
-    Args:
-        wrappers: layers to read.
-        vector_env: environment of gymnasium, whose parts may be in other processes.
-    """
+
+def _tell_of_unread_in(wrappers: list[Any], innermost: Any) -> None:
+    """Log each class of wrapper whose state cannot be read, in the main process, once."""
     if parent_process() is not None:
         return
-    wrappers = list(wrappers)
     read = [layer for layer, _ in known_states(wrappers)]
     for layer in wrappers:
         if not any(layer is other for other in read) and not _holders([layer]):
             _tell_of_unread(type(layer).__name__)
-    if isinstance(vector_env, AsyncVectorEnv) and any(
-        vector_env.call("has_wrapper_attr", "obs_rms")
-    ):
+    if isinstance(innermost, AsyncVectorEnv) and any(innermost.call("has_wrapper_attr", "obs_rms")):
         _tell_of_unread("NormalizeObservation in the processes of AsyncVectorEnv")
 
 

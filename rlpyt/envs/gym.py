@@ -22,7 +22,7 @@ from rlpyt.envs._info import (
     infill_info as infill_info,
     info_to_nt as info_to_nt,
 )
-from rlpyt.envs._statistics import freeze_statistics, read_statistics, tell_of_unread
+from rlpyt.envs._statistics import freeze_statistics, read_statistics
 from rlpyt.envs.base import EnvSpaces as EnvSpaces, EnvStep as EnvStep
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper as GymSpaceWrapper
 from rlpyt.utils.names import did_you_mean
@@ -115,7 +115,7 @@ class GymEnvWrapper(Wrapper):
         force_float32: whether float64 observations and actions become float32.
     """
 
-    _refreeze: Callable[[], None] | None = None
+    _refreeze: Sequence[Callable[[], None]] = ()
 
     def __init__(
         self,
@@ -170,8 +170,8 @@ class GymEnvWrapper(Wrapper):
 
         """
         result = self.env.step(self.action_space.revert(action))
-        if self._refreeze is not None:
-            self._refreeze()
+        for refreeze in self._refreeze:
+            refreeze()
         if len(result) == 5:
             observation, reward, terminated, truncated, info = result
             done, is_cut = bool(terminated or truncated), bool(truncated and not terminated)
@@ -200,8 +200,8 @@ class GymEnvWrapper(Wrapper):
             elif _takes_seed(self.env.unwrapped):  # A layer around it does not pass the seed on.
                 self.env.unwrapped.reset(seed=seed)
             result = self.env.reset()
-        if self._refreeze is not None:
-            self._refreeze()
+        for refreeze in self._refreeze:
+            refreeze()
         return self.observation_space.convert(_observation_of(result, self.env.observation_space))
 
     @property
@@ -259,13 +259,11 @@ class GymEnvWrapper(Wrapper):
 
     def statistics(self) -> Statistics:
         """Return the running statistics of wrappers, such as ``NormalizeObservation.obs_rms``."""
-        layers = list(layers_of(self.env))
-        tell_of_unread(layers[:-1])
-        return read_statistics(layers)
+        return read_statistics(self.env)
 
     def use_statistics(self, statistics: Statistics) -> None:
         """Let wrappers use ``statistics``, by name, and freeze them."""
-        self._refreeze = freeze_statistics(layers_of(self.env), statistics)
+        self._refreeze = freeze_statistics(self.env, statistics)
 
     def close(self) -> None:
         """Close the environment."""

@@ -25,10 +25,10 @@ import numpy as np
 
 from rlpyt.core.masks import redrawn
 from rlpyt.core.rows import fitted, observation_rows, returned_by
-from rlpyt.core.statistics import Statistics, merged
+from rlpyt.core.statistics import Statistics
 from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_layer_states
 from rlpyt.envs._info import InfoLayout, as_reals, infill_info, map_info
-from rlpyt.envs._statistics import freeze_statistics, read_statistics, tell_of_unread
+from rlpyt.envs._statistics import freeze_statistics, read_statistics
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.gym import Wrapper, register_ids, without_entries
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -323,21 +323,11 @@ class VectorEnvWrapper(Wrapper):
 
     def statistics(self) -> Statistics:
         """Return the running statistics of all wrappers, those of the parts merged by count."""
-        *wrappers, innermost = layers_of(self.env)
-        tell_of_unread(wrappers, innermost)
-        parts = getattr(innermost, "envs", ())
-        inside = merged(read_statistics(layers_of(part)) for part in parts)
-        return {**inside, **read_statistics(wrappers)}
+        return read_statistics(self.env)
 
     def use_statistics(self, statistics: Statistics) -> None:
         """Let wrappers use ``statistics``, by name, and freeze them."""
-        *wrappers, innermost = layers_of(self.env)
-        chains = [wrappers, *map(layers_of, getattr(innermost, "envs", ()))]
-        self._refreeze = [
-            refreeze
-            for chain in chains
-            if (refreeze := freeze_statistics(chain, statistics)) is not None
-        ]
+        self._refreeze = freeze_statistics(self.env, statistics)
 
     def close(self) -> None:
         """Close all environments."""

@@ -11,7 +11,6 @@ import torch
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.statistics import HasStatistics, Statistics
-from rlpyt.envs._gym_state import layers_of
 from rlpyt.envs._statistics import freeze_statistics
 from rlpyt.experiments.catalog import environment_ids, load, only_in_vectors, targets
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
@@ -19,6 +18,7 @@ from rlpyt.experiments.results.runs import write_rows
 from rlpyt.experiments.settings import SECTIONS, checked, parameters, read_params, with_roles
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.runners.video import Camera, Window, check_video_packages, write_video
+from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import Purpose, derived_seed, make_seed, set_seed
 from rlpyt.utils.types import NDArray
 
@@ -168,8 +168,11 @@ def with_statistics(env: Any, statistics: Statistics) -> Any:
     inside = env.env if isinstance(env, Camera) else env
     if isinstance(inside, HasStatistics):
         inside.use_statistics(statistics)
-    else:
-        freeze_statistics(layers_of(env), statistics)
+    elif freeze_statistics(inside, statistics):
+        logger.log(
+            f"WARNING: a wrapper of {inside} cannot be told to stop counting: wrap the environment "
+            "in rlpyt.envs.gym.GymEnvWrapper, which freezes it"
+        )
     return env
 
 

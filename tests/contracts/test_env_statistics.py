@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import NormalizeObservation
 
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
@@ -95,7 +96,7 @@ def make(**kwargs: Any) -> GymEnvWrapper:
 
 
 def make_vector(num_envs: int, **kwargs: Any) -> VectorEnvWrapper:
-    return VectorEnvWrapper(gymnasium.vector.SyncVectorEnv([lambda: make_gym(**kwargs)] * num_envs))
+    return VectorEnvWrapper(SyncVectorEnv([lambda: make_gym(**kwargs)] * num_envs))
 
 
 def expected_return(statistics: Any, name: str = NAME) -> float:
@@ -149,6 +150,10 @@ def test_loaded_agents_prepare_an_environment(snapshot: Path) -> None:
     statistics = load_snapshot(snapshot)["env_statistics"]
     env = make_gym(always=SHOWN)
     trained = load(snapshot, agent=GenericFfAgent(model_kwargs=SMALL), env=env)
+    both = trained.prepare(SyncVectorEnv([lambda: make_gym(always=SHOWN)] * 2))
+    both.reset()
+    rewards = sum(both.step(np.zeros(2, int))[1] for _ in range(T))
+    np.testing.assert_allclose(rewards, expected_return(statistics), rtol=1e-4)
     for prepared in (
         env,
         trained.prepare(make_gym(always=SHOWN)),
