@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rlpyt.core.protocols import AgentLike, AlgoLike
+from rlpyt.core.statistics import Statistics
 from rlpyt.processes.allocator import tune_allocator
 from rlpyt.processes.launch import can_be_pinned, pin_process
 from rlpyt.processes.supervisor import Supervisor
@@ -404,7 +405,7 @@ class BaseRunner:
 
         The policy needs them: it was trained on observations normalized by them.
         """
-        statistics = getattr(self.sampler, "env_statistics", dict)()
+        statistics: Statistics = getattr(self.sampler, "env_statistics", dict)()
         return {"env_statistics": statistics} if statistics else {}
 
     def _save_snapshot(self, itr: int, snapshot: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from rlpyt.core.protocols import AgentLike, EnvLike, RunnerLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.core.rows import as_element, observation_rows
+from rlpyt.core.statistics import Statistics
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
@@ -79,7 +80,7 @@ class RecordVideo(Callback):
         directory = logger.get_snapshot_dir()
         if directory is not None and self._n_logs % self.interval_logs == 0:
             path = Path(directory) / "videos" / f"itr_{itr}{self.extension}"
-            statistics = getattr(runner.sampler, "env_statistics", dict)()
+            statistics: Statistics = getattr(runner.sampler, "env_statistics", dict)()
             if statistics and self._camera is not None:
                 self._camera.env.use_statistics(statistics)
             frames = self._play(runner.agent, itr)

@@ -19,6 +19,7 @@ from rlpyt.utils.logging.console import on_terminal
 seed_: int | None = None
 
 _N_SEEDS = 4294967294
+_np_random: Any = np.random  # Its type stubs lack two functions.
 
 
 class Purpose(IntEnum):
@@ -197,14 +198,14 @@ class EnvStreams:
 
     def __init__(self) -> None:
         self._python = random.getstate()
-        self._numpy: Any = copy.deepcopy(np.random.get_bit_generator())
+        self._numpy: Any = copy.deepcopy(_np_random.get_bit_generator())
         self._torch = [generator.get_state() for generator in _torch_generators()]
 
     def __enter__(self) -> None:
         python, self._python = self._python, random.getstate()
         random.setstate(python)
-        numpy, self._numpy = self._numpy, np.random.get_bit_generator()
-        np.random.set_bit_generator(numpy)  # 300 times as fast as a copy of its state.
+        numpy, self._numpy = self._numpy, _np_random.get_bit_generator()
+        _np_random.set_bit_generator(numpy)  # 300 times as fast as a copy of its state.
         generators = _torch_generators()
         states, self._torch = self._torch, [generator.get_state() for generator in generators]
         for generator, state in zip(generators, states):
