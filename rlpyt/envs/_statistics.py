@@ -45,7 +45,7 @@ def freeze_statistics(env: Any, statistics: Statistics) -> list[Callable[[], Non
     Returns:
         Functions to call after each step and reset, of layers that cannot stop counting.
     """
-    goes_on = []
+    goes_on: list[Callable[[], None]] = []
     for layers in _chains(env):
         write = partial(_write, _holders(layers), statistics)
         write()
