@@ -183,7 +183,12 @@ class BaseAgent:
         self.env_model_kwargs = self.make_env_to_model_kwargs(env_spaces)
         self._build_models()
         if self.initial_model_state_dict is not None:
-            self._load_initial_state(self.initial_model_state_dict)
+            try:
+                self._load_initial_state(self.initial_model_state_dict)
+            except (RuntimeError, KeyError) as error:
+                raise ValueError(
+                    f"initial_model_state_dict does not fit {type(self).__name__}: {error}"
+                ) from error
 
     def _build_models(self) -> None:
         """Build every model; extended by agents with more than one."""

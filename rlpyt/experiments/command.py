@@ -19,7 +19,7 @@ from tabulate import tabulate
 
 from rlpyt.core.protocols import RunnerLike
 from rlpyt.experiments import catalog, evaluation, settings
-from rlpyt.experiments.program import runner_call, source
+from rlpyt.experiments.program import runner_call, source, started_from
 from rlpyt.experiments.results.pictures import plot_results
 from rlpyt.experiments.results.statistics import STATISTICS
 from rlpyt.experiments.sweeps import command as sweeps, pools, slots
@@ -128,6 +128,8 @@ def of_run(what: str, arguments: str) -> Callable[[Command], Command]:
     "--resume", is_flag=True, help="Save checkpoints in --log-dir, and continue from the latest."
 )
 @click.option("--checkpoint-steps", type=STEPS, help="Steps between them; else ten minutes.")
+@click.option("--init", metavar="RUN", help="Start with the weights of another run.")
+@click.option("--init-replay", is_flag=True, help="Start with its replay buffer too.")
 @click.option(
     "--compile", "compiles", is_flag=True, help="Compile updates: setting runner.compile."
 )
@@ -142,6 +144,8 @@ def train(
     run_id: str,
     resume: bool,
     checkpoint_steps: float | None,
+    init: str | None,
+    init_replay: bool,
     compiles: bool,
     prints: bool,
     lists: bool,
@@ -154,6 +158,7 @@ def train(
     rlpyt train atari_dqn/double breakout sampler=cpu workers=8 batch_B=16
     rlpyt train dqn CartPole-v1 runner=async sampler=cpu --print
     rlpyt train dqn pong --log-dir runs/pong --resume
+    rlpyt train dqn breakout --init runs/pong/run_0
     """
     if compiles:
         arguments = (*arguments, "runner.compile=True")
@@ -171,17 +176,23 @@ def train(
         if seed is None:
             seed = earlier["seed"] if resume and earlier else make_seed()
         call = runner_call(config, seed)
+        if init is not None:
+            call = started_from(call, init, init_replay)
+        elif init_replay:
+            raise ValueError("--init-replay needs --init RUN")
         saving: dict[str, Any] = {"resume": "auto"} if resume else {}
         if checkpoint_steps is not None:
             saving["checkpoint_interval_steps"] = checkpoint_steps
         if prints:
             given_steps = [f"--steps={steps:.15g}"] if steps else []
-            words = [what, *arguments, *given_steps, f"--seed={seed}"]
+            given_init = [f"--init={init}"] * bool(init) + ["--init-replay"] * init_replay
+            words = [what, *arguments, *given_steps, *given_init, f"--seed={seed}"]
             log = log_call(config, seed, log_dir, run_id, resume)
             click.echo(source(call, log.kwargs, saving, "rlpyt train " + shlex.join(words)))
             return
         start = Start()
-        runner = call.make(callbacks=[start])
+        further = [each.make() for each in call.kwargs.get("callbacks", [])]
+        runner = call.make(callbacks=[*further, start])
         log_dir = log_dir or get_log_dir(run_name(config), create=True)
         log = log_call(config, seed, log_dir, run_id, resume)
         run_dir = Path(log_dir, f"run_{run_id}")

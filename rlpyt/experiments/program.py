@@ -27,7 +27,7 @@ class Call(NamedTuple):
     def make(self, **objects: Any) -> Any:
         """Make the call, after the calls in its arguments; pass on further arguments."""
         kwargs = {key: _made(value) for key, value in self.kwargs.items()}
-        return load(self.name)(**kwargs, **objects)
+        return load(self.name)(**{**kwargs, **objects})
 
 
 def _made(value: Any) -> Any:
@@ -68,6 +68,22 @@ def runner_call(config: Config, seed: int | None = None, affinity: Any = None) -
     }
     settings = {"affinity": affinity, "seed": seed, **config["runner"]}
     return Call(targets(config)["runner"], {**parts, **settings})
+
+
+def started_from(runner: Call, run: str, with_replay: bool = False) -> Call:
+    """Return the call of a runner whose agent has the weights of another run.
+
+    Args:
+        runner: call that makes the runner.
+        run: directory of the other run, or snapshot.
+        with_replay: whether it has its replay buffer too.
+    """
+    agent = runner.kwargs["agent"]
+    state = Call("rlpyt.experiments.trained.weights", {"path": run})
+    agent = agent._replace(kwargs={**agent.kwargs, "initial_model_state_dict": state})
+    replay = Call("rlpyt.runners.callbacks.LoadReplay", {"path": run})
+    more = {"callbacks": [replay]} if with_replay else {}
+    return runner._replace(kwargs={**runner.kwargs, "agent": agent, **more})
 
 
 def agent_call(config: Config) -> Call:

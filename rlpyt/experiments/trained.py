@@ -235,6 +235,20 @@ def greedy(agent: AgentLike, deterministic: bool = True) -> Iterator[None]:
         yield
 
 
+def weights(path: str | Path) -> dict[str, Any]:
+    """Return the trained weights of a run, for ``initial_model_state_dict`` of a new agent.
+
+    Args:
+        path: directory of a run, for its newest snapshot, or file of a snapshot.
+
+    Raises:
+        FileNotFoundError: if there is no snapshot.
+        ValueError: if the file is damaged.
+    """
+    state: dict[str, Any] = load_snapshot(find_snapshot(path))["agent_state_dict"]
+    return state
+
+
 def load(
     path: str | Path,
     agent: AgentLike | None = None,

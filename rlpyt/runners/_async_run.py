@@ -131,6 +131,7 @@ class AsyncRun(BaseRunner):
         self.ctrl = None
         self._itr, self._n_sampled_before = -1, 0
         check_async_roles(self)
+        self._tell_of_second_use()
         check_cpus_in(self.affinity)
         optimizers = self.affinity["optimizer"]
         self._optimizer_affinities = (

@@ -174,6 +174,21 @@ class BaseRunner:
                 f"{interval_steps}."
             )
 
+    def _tell_of_second_use(self) -> None:
+        """Log that roles of an earlier run start anew, as all do in every run."""
+        first = {"agent": "model", "algo": "agent", "sampler": "agent"}
+        used = [
+            name
+            for name, attribute in first.items()
+            if getattr(getattr(self, name), attribute, None) is not None
+        ]
+        if used and self._resume_state is None:
+            logger.log(
+                f"Used in an earlier run: {', '.join(used)}. Every run starts anew, with initial "
+                "weights and an empty replay buffer. To go on from trained weights, make an agent "
+                "with initial_model_state_dict=agent.state_dict() of the trained one."
+            )
+
     def _prepare_seeds(self) -> int:
         """Seed this process, and return the seed of the sampler."""
         state = self._resume_state

@@ -6,6 +6,7 @@ runner = MinibatchRlEval(..., callbacks=[StopAtReturn(475), SaveState()])
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.checkpoints.files import MANIFEST
+from rlpyt.checkpoints.store import Checkpoints
 from rlpyt.core.protocols import RunnerLike, Stateful
 from rlpyt.utils.files import replacing
 from rlpyt.utils.logging import logger
@@ -158,6 +161,56 @@ class SaveState(Callback):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from ``state``."""
         self._n_logs = state["n_logs"]
+
+
+class LoadReplay(Callback):
+    """Callback that starts a run with the replay buffer of another run, in runs of one learner.
+
+    The environments begin new episodes, so the last ones in the buffer are truncated. A run that is
+    resumed has the buffer of its checkpoint.
+
+    Args:
+        path: directory of a run that saved checkpoints, or a snapshot in it, for the newest
+            checkpoint; or path of a checkpoint.
+    """
+
+    _is_resumed = False
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def on_start(self, runner: RunnerLike) -> None:
+        """Load the replay buffer.
+
+        Raises:
+            ValueError: if the run has several learners or no replay buffer, or if there is none to
+                load.
+        """
+        is_resumed, self._is_resumed = self._is_resumed, False
+        if is_resumed:
+            return
+        algo: Any = runner.algo
+        if runner.world_size > 1 or not hasattr(algo, "replay_buffer"):
+            raise ValueError(
+                f"LoadReplay needs one learner with a replay buffer, but this run of "
+                f"{type(algo).__name__} has {runner.world_size} learners: leave it out"
+            )
+        run_dir = self.path.parent if self.path.is_file() else self.path
+        is_checkpoint = (run_dir / MANIFEST).exists()
+        path = run_dir if is_checkpoint else Checkpoints(run_dir / "checkpoints").latest()
+        saved = {} if path is None else Checkpoints(path.parent).load(path).get("algo", {})
+        if "replay_buffer" not in saved:
+            raise ValueError(
+                f"{self.path} has no checkpoint with a replay buffer: runs save checkpoints that "
+                "are started with --resume, or with resume='auto'"
+            )
+        algo.replay_buffer.load_state_dict(saved["replay_buffer"])
+        algo.truncate_trajectories(range(runner.sampler.batch_spec.B))
+        logger.log(f"Loaded the replay buffer of {path}.")
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Keep the replay buffer of the resumed run."""
+        self._is_resumed = True
 
 
 def load_run_state(file: str | Path) -> dict[str, Any]:

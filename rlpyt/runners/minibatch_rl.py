@@ -191,6 +191,8 @@ class MinibatchRlBase(BaseRunner):
         check_sync_roles(self)
         check_one_affinity(self.affinity)
         prepare_process(self.affinity)
+        self._tell_of_second_use()
+        self.start_itr, self._is_row_due = 0, False
         env_seed = self._prepare_seeds()
         examples = self.sampler.initialize(
             agent=self.agent,

@@ -17,12 +17,14 @@ import torch
 from click.shell_completion import ShellComplete
 
 import rlpyt
+from rlpyt.checkpoints.store import Checkpoints
 from rlpyt.experiments import catalog
 from rlpyt.experiments.command import main
 from rlpyt.experiments.program import make_affinity, runner_call
 from rlpyt.experiments.settings import as_name, parse_value
 from rlpyt.experiments.sweeps.run import locked
 from rlpyt.experiments.train import configuration
+from rlpyt.experiments.trained import weights
 from rlpyt.processes.machine import look_at_machine
 from rlpyt.utils.logging import context
 from tests.experiments.parts import MODULE, invoke, refused
@@ -652,3 +654,34 @@ def test_settings_and_roles_may_come_in_any_order():
     two = configuration("atari_dqn/dqn", [*reversed(words), "env=breakout"])
     assert one == two
     assert one["env"]["game"] == "breakout"
+
+
+# --- Start from another run -----------------------------------------------------------------------
+
+TINY_DQN = ("dqn", "CartPole-v1", "batch_size=8", "replay_size=500", "log_interval_steps=64")
+TINY_DQN += ("threads=1",)
+
+
+def test_a_run_starts_with_the_weights_and_the_replay_buffer_of_another(tmp_path):
+    first = ["train", *TINY_DQN, "hidden_sizes=8", "algo.min_steps_learn=64", "--steps", 256]
+    invoke(*first, "--log-dir", tmp_path / "a", "--resume", "--seed", 1)
+    run = tmp_path / "a" / "run_0"
+    # Not trained: all steps only fill the buffer.
+    again = ["train", *TINY_DQN, "algo.min_steps_learn=1e6", "--steps", 64, "--seed", 2]
+    second = [*again, "hidden_sizes=8"]
+    invoke(*second, "--log-dir", tmp_path / "b", "--init", run, "--resume", "--init-replay")
+    states = [weights(tmp_path / name / "run_0") for name in "ab"]
+    for name, value in states[0]["model"].items():
+        assert torch.equal(states[1]["model"][name], value)
+    buffers = [
+        Checkpoints(tmp_path / name / "run_0" / "checkpoints").load()["algo"]["replay_buffer"]
+        for name in "ab"
+    ]
+    assert [4 * buffer["window"]["t"] for buffer in buffers] == [256, 320]
+    assert "--init=" in invoke(*second, "--init", run, "--init-replay", "--print")
+    assert "initial_model_state_dict" in refused(*again, "hidden_sizes=16", "--init", run)
+    assert "--init RUN" in refused(*second, "--init-replay")
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    shutil.copy(run / "params.pkl", bare)
+    assert "no checkpoint" in refused(*second, "--init", bare, "--init-replay")

@@ -16,6 +16,7 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
 from rlpyt.utils.quick_args import save__init__args
+from tests.contracts import matrix_parts
 from tests.runners.parts import CountingAlgo, make_runner, read_rows, train
 from tests.samplers.parts import CountEnv
 
@@ -466,3 +467,31 @@ def test_stop_in_the_first_evaluation_prevents_any_training(tmp_path):
 
     runner = make_runner(MinibatchRlEval, callbacks=[StopAtOnce()])
     assert values(train(runner, tmp_path), "Diagnostics/CumUpdates") == [0]
+
+
+# --- Second uses ----------------------------------------------------------------------------------
+
+
+def numbers(rows):
+    times = ("Time", "Second")
+    return [{k: v for k, v in row.items() if not any(t in k for t in times)} for row in rows]
+
+
+@pytest.mark.parametrize("name", ["PPO", "DQN", "SAC"])
+def test_every_use_of_a_role_starts_anew_and_the_log_says_so(name, tmp_path):
+    runner = matrix_parts.make_runner(MinibatchRlEval, SerialSampler, name)
+    first = train(runner, tmp_path / "first")
+    assert "Used in an earlier run" not in (tmp_path / "first/run_0/debug.log").read_text()
+    assert numbers(train(runner, tmp_path / "again")) == numbers(first)
+    assert "run: agent, algo, sampler." in (tmp_path / "again/run_0/debug.log").read_text()
+    runner = matrix_parts.make_runner(MinibatchRlEval, SerialSampler, name, agent=runner.agent)
+    assert numbers(train(runner, tmp_path / "agent")) == numbers(first)
+    assert "run: agent." in (tmp_path / "agent/run_0/debug.log").read_text()
+
+
+def test_a_runner_that_was_resumed_starts_at_the_first_iteration_again(tmp_path):
+    train(make_runner(callbacks=[SaveState()], n_steps=40), tmp_path)
+    runner = make_runner(n_steps=80)
+    runner.load_state_dict(load_run_state(tmp_path / "run_0" / "run_state.pkl"))
+    assert values(train(runner, tmp_path / "on"), "Diagnostics/CumSteps") == [80]
+    assert values(train(runner, tmp_path / "new"), "Diagnostics/CumSteps") == [40, 80]
