@@ -28,7 +28,7 @@ from rlpyt.models.utils import fitting_state_dict, update_state_dict
 from rlpyt.processes.rwlock import ReadWriteLock
 from rlpyt.utils.buffer import buffer_to, existing_device, leaves
 from rlpyt.utils.logging import logger
-from rlpyt.utils.quick_args import ConstructorSignature, new_if_known, save__init__args
+from rlpyt.utils.quick_args import ConstructorSignature, save__init__args
 from rlpyt.utils.types import Nested
 
 T = TypeVar("T")
@@ -69,7 +69,6 @@ class BaseAgent:
     """
 
     __signature__ = ConstructorSignature()
-    __new__ = new_if_known
 
     cpu_outputs = False
     sampler_device = torch.device("cpu")

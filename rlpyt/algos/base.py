@@ -17,7 +17,7 @@ from rlpyt.algos._optim import EagerStep, load_optimizer_state, make_optimizer
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.buffer import buffer_to
-from rlpyt.utils.quick_args import ConstructorSignature, new_if_known
+from rlpyt.utils.quick_args import ConstructorSignature
 from rlpyt.utils.types import Nested
 
 # Optional settings. As class attributes they would keep save__init__args from storing the arguments
@@ -81,7 +81,6 @@ class RlAlgorithm:
     """
 
     __signature__ = ConstructorSignature()
-    __new__ = new_if_known
 
     opt_info_fields: tuple[str, ...] = ()
     opt_info_stride = 8

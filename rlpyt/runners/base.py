@@ -33,7 +33,7 @@ from rlpyt.runners.log import UNREAD, InLog, RunLog, drop_rows_after
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import reproduced_bundle
 from rlpyt.utils.prog_bar import ProgBarCounter
-from rlpyt.utils.quick_args import ConstructorSignature, new_if_known
+from rlpyt.utils.quick_args import ConstructorSignature
 from rlpyt.utils.seed import (
     Purpose,
     derived_seed,
@@ -61,7 +61,6 @@ class BaseRunner:
     """
 
     __signature__ = ConstructorSignature()
-    __new__ = new_if_known
 
     _eval = False
 
@@ -125,10 +124,11 @@ class BaseRunner:
             logger.log("Training complete.")
         if self.pbar is not None:
             self.pbar.stop()
+        runner: Any = self
         with ExitStack() as ends:  # All of them, even if one raises.
             ends.callback(self._end_processes)
             for callback in reversed(self._ordered_callbacks()):
-                ends.callback(callback.on_end, self)
+                ends.callback(callback.on_end, runner)
 
     def _end_processes(self) -> None:
         self.sampler.shutdown()

@@ -423,14 +423,12 @@ class MinibatchRlEval(MinibatchRlBase):
                 self._measure_and_log(itr)
 
     def _measure_and_log(self, itr: int) -> None:
-        traj_infos, eval_time = [], 0.0
         self._is_evaluating = True
-        if not self._is_signalled:
-            traj_infos, eval_time = self.evaluate_agent(itr)
+        evaluation = ([], 0.0) if self._is_signalled else self.evaluate_agent(itr)
         self._is_evaluating = False
         self._is_row_due = self._is_signalled
         if not self._is_row_due:
-            self.log_diagnostics(itr, traj_infos, eval_time)
+            self.log_diagnostics(itr, *evaluation)
 
     @property
     def _is_signalled(self) -> bool:

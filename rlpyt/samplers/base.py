@@ -11,7 +11,6 @@ from rlpyt.core.statistics import Statistics
 from rlpyt.samplers._env_statistics import SharedStatistics
 from rlpyt.utils.quick_args import (
     ConstructorSignature,
-    new_if_known,
     save__init__args,
     whole_number,
 )
@@ -68,7 +67,6 @@ class BaseSampler:
     """
 
     __signature__ = ConstructorSignature()
-    __new__ = new_if_known
 
     alternating = False
     samples_np: Nested = None

@@ -104,8 +104,12 @@ class ConstructorSignature:
     """Class attribute ``__signature__``, which lists all arguments of a constructor.
 
     The arguments of the next constructor among the bases replace ``*args`` and ``**kwargs``, so
-    ``help(cls)``, notebooks and the site show them. Subclasses inherit the attribute.
+    ``help(cls)``, notebooks and the site show them. Subclasses inherit the attribute. Arguments
+    that none of them has are refused before the constructor is called, with a proposal.
     """
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        owner.__new__ = staticmethod(_new_if_known)
 
     def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
         if instance is not None:  # An instance has the signature of its ``__call__``.
@@ -148,13 +152,10 @@ def _has_optional_position(found: dict[str, inspect.Parameter]) -> bool:
     return any(p.default is not p.empty and p.kind is not p.KEYWORD_ONLY for p in found.values())
 
 
-def new_if_known(cls: Any, *args: Any, **kwargs: Any) -> Any:
+def _new_if_known(cls: Any, *args: Any, **kwargs: Any) -> Any:
     """``__new__`` that refuses unknown names, and too many arguments by position.
 
     A constructor with ``**kwargs`` or ``*args`` may take any.
-
-    Raises:
-        TypeError: for an argument that the constructor does not have.
     """
     own = _parameters(cls.__init__)
     if all(p.kind is not p.VAR_KEYWORD for p in own):

@@ -35,6 +35,7 @@ from rlpyt.models.mlp import MlpModel
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
 from rlpyt.runners.async_rl import AsyncRl
+from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
@@ -58,7 +59,7 @@ CLASSES = {
             GymEnvWrapper,
             MujocoFfAgent,
         )
-        + (MujocoFfModel, PPO, R2D1, SAC, SacAgent, TD3, Td3Agent)
+        + (MinibatchRl, MujocoFfModel, PPO, R2D1, SAC, SacAgent, TD3, Td3Agent)
     )
 }
 ATARI_ENV = "rlpyt.envs.atari.atari_env"  # Needs the package ale_py.

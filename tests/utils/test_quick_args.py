@@ -11,7 +11,6 @@ import torch
 
 from rlpyt.utils.quick_args import (
     ConstructorSignature,
-    new_if_known,
     save__init__args,
     whole_number,
 )
@@ -120,7 +119,6 @@ def test_whole_numbers() -> None:
 
 class Rated:
     __signature__ = ConstructorSignature()
-    __new__ = new_if_known
 
     def __init__(self, rate: float, size: int | None = None, name: str = "") -> None:
         save__init__args(locals())

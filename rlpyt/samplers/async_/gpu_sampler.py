@@ -215,7 +215,8 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
 
     def _part(self, rank: int, n_envs: int) -> GpuSamplerBase:
         """Return a sampler with these settings, for the part of server ``rank``."""
-        part = self.SamplerCls.__new__(self.SamplerCls)
+        SamplerCls: Any = self.SamplerCls
+        part: GpuSamplerBase = SamplerCls.__new__(SamplerCls)
         vars(part).update(vars(self), supervisor=None, ctrl=None, samples_pyt=None, rank=0)
         part._first = self._firsts[rank]
         part.batch_spec = BatchSpec(self.batch_spec.T, n_envs)
