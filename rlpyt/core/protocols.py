@@ -73,7 +73,6 @@ class AgentLike(Protocol):
     """An agent, as used by samplers, runners and algorithms: torch in, torch out."""
 
     recurrent: bool
-    spans_episodes: Any
     alternating: bool
     model: Any
     shared_model: Any
@@ -83,6 +82,9 @@ class AgentLike(Protocol):
     sampler_device: Any
     env_spaces: EnvSpaces
     env_model_kwargs: dict[str, Any]
+
+    @property
+    def spans_episodes(self) -> bool: ...
 
     def parameters(self) -> Any: ...
 
