@@ -113,15 +113,6 @@ class PQN(OnPolicyAlgorithm):
 
     # --- The batch ---------------------------------------------------------------------------
 
-    def optimize_agent(
-        self, itr: int, samples: Nested = None, sampler_itr: int | None = None
-    ) -> Any:
-        if self.linear_lr_schedule:
-            for group in self.optimizer.param_groups:
-                initial = group.setdefault("initial_lr", group["lr"])
-                group["lr"] = initial * max(0.0, (self.n_itr - itr) / self.n_itr)
-        return super().optimize_agent(itr, samples, sampler_itr)
-
     def to_training_device(self, samples: Nested) -> Nested:
         samples = with_resets(samples) if self.agent.recurrent else samples
         return super().to_training_device(samples)
@@ -196,6 +187,15 @@ class PQN(OnPolicyAlgorithm):
     @property
     def _takes_fillers(self) -> bool:
         return type(self).loss is PQN.loss
+
+    # --- Schedule ----------------------------------------------------------------------------
+
+    def update_itr_hyperparams(self, itr: int) -> None:
+        """Set the learning rate of the iteration after ``itr``."""
+        if self.linear_lr_schedule:
+            for group in self.optimizer.param_groups:
+                initial = group.setdefault("initial_lr", group["lr"])
+                group["lr"] = initial * max(0.0, (self.n_itr - itr - 1) / self.n_itr)
 
 
 def _values_of(outputs: Any) -> torch.Tensor:
