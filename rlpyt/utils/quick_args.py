@@ -80,11 +80,16 @@ def _parameters(init: Callable[..., None]) -> list[inspect.Parameter]:
         return []
 
 
-def accepts(cls: Any, method: str, name: str) -> bool:
-    """Return whether ``method`` of ``cls`` has a parameter ``name``.
+def accepted(cls: Any, method: str, names: tuple[str, ...]) -> list[str]:
+    """Return those of ``names`` that are parameters of ``method`` of ``cls``.
 
     A method with ``**kwargs`` passes them on to that of the next base class.
     """
+    return [name for name in names if _accepts(cls, method, name)]
+
+
+def accepts(cls: Any, method: str, name: str) -> bool:
+    """Return whether ``method`` of ``cls`` has a parameter ``name``; see :func:`accepted`."""
     return _accepts(cls, method, name)
 
 

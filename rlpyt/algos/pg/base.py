@@ -184,9 +184,11 @@ class PolicyGradientAlgo(OnPolicyAlgorithm):
         It is the value of the last observation where a time limit truncated an episode, and zero
         elsewhere.
         """
-        timeout = truncations(samples.env) if self.bootstrap_timelimit else None
         fields = samples.env._fields
-        if timeout is None or "next_observation" not in fields or "last_value" in fields:
+        if not self.bootstrap_timelimit or "next_observation" not in fields:
+            return samples
+        timeout = None if "last_value" in fields else truncations(samples.env)
+        if timeout is None:
             return samples
         values = values_at_truncation(
             self.agent, samples, timeout, all_processes=self.world_size > 1

@@ -23,7 +23,7 @@ from rlpyt.core.records import (
 )
 from rlpyt.utils.buffer import buffer_method as buffer_method, buffer_to as buffer_to
 from rlpyt.utils.misc import iterate_mb_idxs as iterate_mb_idxs
-from rlpyt.utils.quick_args import accepts, save__init__args
+from rlpyt.utils.quick_args import accepted, save__init__args
 from rlpyt.utils.tensor import valid_mean
 from rlpyt.utils.types import Nested
 
@@ -165,10 +165,10 @@ class PPO(PolicyGradientAlgo):
         batch = super().prepare(samples)
         old_value = None if self.value_clip is None else samples.agent.agent_info.value
         batch = with_fields(batch, old_value=old_value, old_logli=None)
-        self._loss_fields = [x for x in batch._fields if accepts(type(self), "loss", x)]
+        self._loss_fields = accepted(type(self), "loss", batch._fields)
         if hasattr(self.agent.acting_model, "autocast_dtype"):
             batch = self.with_old_policy(batch)
-        if accepts(type(self.agent.distribution), "likelihood_ratio", "old_logli"):
+        if accepted(type(self.agent.distribution), "likelihood_ratio", ("old_logli",)):
             batch = batch._replace(old_logli=self.old_logli(batch))
         return batch
 
