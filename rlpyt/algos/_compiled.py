@@ -1,7 +1,7 @@
 """Updates compiled as one graph: losses, gradients, clipping and the steps of optimizers.
 
 A compiled update runs the methods of the algorithm that an eager one runs, with another step:
-:class:`GraphSteps` in place of :class:`~rlpyt.algos._optim.EagerStep`. Numbers that the host would
+:class:`GraphSteps` in place of :class:`~rlpyt.algos.base.EagerStep`. Numbers that the host would
 read become masks, and the step of an optimizer is a function, since torch does not trace its
 ``step``.
 """

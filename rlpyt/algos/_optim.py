@@ -1,4 +1,4 @@
-"""Optimizers: their construction, the gradient step, transfer of their state between runs."""
+"""Optimizers: their construction, clipping, transfer of their state between runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch.optim.adam import adam
 
@@ -70,40 +69,6 @@ class FusedAdam(torch.optim.Adam):
                     eps=group["eps"],
                     maximize=group["maximize"],
                 )
-
-
-class EagerStep:
-    """The parts of a gradient step that an eager update and a compiled one take differently.
-
-    :class:`~rlpyt.algos._compiled.GraphSteps` has the others.
-    """
-
-    def parameters_of(self, optimizer: Any) -> list[torch.nn.Parameter]:
-        """Return all parameters of ``optimizer``."""
-        return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-    def set_gradients(self, loss: torch.Tensor, parameters: list[torch.nn.Parameter]) -> None:
-        """Set the gradients of ``parameters`` to those of ``loss``."""
-        for parameter in parameters:
-            parameter.grad = None
-        loss.backward()
-
-    def scale(self, gradients: list[torch.Tensor], norm: torch.Tensor, limit: float) -> None:
-        """Scale ``gradients`` of this norm down to the norm ``limit``."""
-        if not norm.is_cpu or norm.numpy() > limit:
-            scale_down(gradients, norm, limit)
-
-    def take(self, optimizer: Any, number: torch.Tensor, n_skipped: Any) -> Any:
-        """Step ``optimizer`` if ``number`` is finite; return the number of skipped steps."""
-        step = optimizer.short_step if isinstance(optimizer, FusedAdam) else optimizer.step
-        is_fused = all(group.get("fused") for group in optimizer.param_groups)
-        if is_fused and not number.is_cpu:  # The kernel skips the step: no wait for the number.
-            optimizer.found_inf = (~torch.isfinite(number)).float()
-            n_skipped = n_skipped + optimizer.found_inf
-        elif not np.isfinite(number.cpu().numpy()):
-            return n_skipped + 1
-        step()
-        return n_skipped
 
 
 def scale_down(gradients: list[torch.Tensor], norm: torch.Tensor, limit: float) -> None:

@@ -10,10 +10,11 @@ from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from rlpyt.algos._compiled import GraphSteps, UpdateCompiler, lasting
-from rlpyt.algos._optim import EagerStep, load_optimizer_state, make_optimizer
+from rlpyt.algos._optim import FusedAdam, load_optimizer_state, make_optimizer, scale_down
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.buffer import buffer_to
@@ -58,6 +59,39 @@ def default_settings(cls: Any) -> Mapping[str, Any]:
 def opt_info_class(fields: tuple[str, ...]) -> Any:
     """Return a namedtuple class ``OptInfo`` with these fields."""
     return namedtuple("OptInfo", fields)
+
+
+class EagerStep:
+    """The parts of a gradient step that an eager update and a compiled one take differently.
+
+    :class:`~rlpyt.algos._compiled.GraphSteps` has the others.
+    """
+
+    def parameters_of(self, optimizer: Any) -> list[torch.nn.Parameter]:
+        """Return all parameters of ``optimizer``."""
+        return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+    def set_gradients(self, loss: torch.Tensor, parameters: list[torch.nn.Parameter]) -> None:
+        """Set the gradients of ``parameters`` to those of ``loss``."""
+        for parameter in parameters:
+            parameter.grad = None
+        loss.backward()
+
+    def scale(self, gradients: list[torch.Tensor], norm: torch.Tensor, limit: float) -> None:
+        """Scale ``gradients`` of this norm down to the norm ``limit``."""
+        if not norm.is_cpu or norm.numpy() > limit:
+            scale_down(gradients, norm, limit)
+
+    def take(self, optimizer: Any, number: torch.Tensor, n_skipped: Any) -> Any:
+        """Step ``optimizer`` if ``number`` is finite; return the number of skipped steps."""
+        is_fused = all(group.get("fused") for group in optimizer.param_groups)
+        if is_fused and not number.is_cpu:  # The kernel skips the step: no wait for the number.
+            optimizer.found_inf = (~torch.isfinite(number)).float()
+            n_skipped = n_skipped + optimizer.found_inf
+        elif not np.isfinite(number.cpu().numpy()):
+            return n_skipped + 1
+        optimizer.short_step() if isinstance(optimizer, FusedAdam) else optimizer.step()
+        return n_skipped
 
 
 class RlAlgorithm:

@@ -7,9 +7,9 @@ from typing import Any, Union
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from rlpyt.models.batch_renorm import BatchRenorm
-from rlpyt.models.fast import FastSequential
 
 Sizes = Union[int, Sequence[int], None]
 
@@ -19,6 +19,37 @@ def as_list(sizes: int | Sequence[Any] | None) -> list[Any]:
     if sizes is None:
         return []
     return [int(sizes)] if isinstance(sizes, (int, np.integer)) else list(sizes)
+
+
+# Their gradients follow from their outputs, so the outputs of linear layers may be overwritten.
+IN_PLACE: dict[type, Callable[[torch.Tensor], torch.Tensor]] = {
+    torch.nn.ReLU: torch.relu_,
+    torch.nn.Tanh: torch.tanh_,
+}
+
+
+class FastSequential(torch.nn.Sequential):
+    """``torch.nn.Sequential`` that computes linear layers and their nonlinearities itself.
+
+    For a few inputs, calling modules takes as long as their computation: sampling HalfCheetah in
+    one environment is 4% faster. Names, numbers and hooks are those of ``torch.nn.Sequential``.
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Return the output of the last layer."""
+        is_own = False  # Whether ``input`` is the output of a linear layer, which nobody keeps.
+        layer: Any
+        for layer in self:
+            kind = type(layer)
+            if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks:
+                input, is_own = layer(input), False
+            elif kind is torch.nn.Linear:
+                input, is_own = F.linear(input, layer.weight, layer.bias), True
+            elif is_own and kind in IN_PLACE:
+                input, is_own = IN_PLACE[kind](input), False
+            else:
+                input, is_own = layer(input), False
+        return input
 
 
 class MlpModel(torch.nn.Module):

@@ -149,7 +149,7 @@ class TestAnyModel:
     def test_wrong_number_of_dimensions(self, model, shape, out_shapes, rnn) -> None:
         for wrong in [(2, 2, 2, *shape), *([shape[1:]] if shape else [])]:
             batch = [torch.zeros(wrong), *inputs((2,), shape)[1:]]
-            with pytest.raises(ValueError, match=r"shape \("):
+            with pytest.raises(ValueError, match=r"shape \["):
                 call(model, batch)
 
     def test_batch_is_the_same_as_one_by_one(self, model, shape, out_shapes, rnn) -> None:
