@@ -122,6 +122,13 @@ class ChildProcess:
                     self._has_reported = True
                     return
 
+    def close(self) -> None:
+        """Read the rest of the report, and close the files of a process that has ended."""
+        self.read_report()
+        self.report.close()
+        if not self.process.is_alive():
+            self.process.close()
+
     def describe(self) -> str:
         """Return label and process id, and the environment at work."""
         place = self.heartbeat.values[Heartbeat.PLACE]

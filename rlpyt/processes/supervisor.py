@@ -227,7 +227,6 @@ class Supervisor:
             return False
         if not self._restart(failure):
             self.terminate()
-            failure.child = None
             raise failure
         return True
 
@@ -365,7 +364,7 @@ class Supervisor:
         self.stop_watching()
         _end(self.children)
         self.files.close()
-        # A process has files until nobody holds it; circles would wait for the garbage collector.
+        # Nothing is restarted any more; circles of references would wait for the garbage collector.
         self.children.clear()
         self.renewable.clear()
         self._start_again = None
@@ -385,5 +384,4 @@ def _end(children: Sequence[ChildProcess]) -> None:
                 process.join(max(0.0, again - time.monotonic()))
             alive = [process for process in alive if process.is_alive()]
     for child in children:
-        child.read_report()
-        child.report.close()
+        child.close()
