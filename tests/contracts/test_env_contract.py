@@ -97,7 +97,11 @@ ENVS = {
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gymnasium")
 
 
-@pytest.fixture(params=ENVS, ids=list(ENVS))
+SLOW = "Breakout, 84 x 84, every frame"
+MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name == SLOW)) for name in ENVS]
+
+
+@pytest.fixture(params=MARKED, ids=list(ENVS))
 def make_env(request, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # MuJoCo writes its log where it runs.
     return ENVS[request.param]

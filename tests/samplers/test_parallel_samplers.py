@@ -963,7 +963,8 @@ class Poor(DiceEnv):
 
 
 def test_errors_name_the_environment_among_all():
-    sampler, _ = start(CpuSampler, EnvCls=Poor, env_kwargs=[{}, {}, {}, {"offset": 1}])
+    each = [{}, {}, {}, {"offset": 1}]
+    sampler, _ = start(CpuSampler, EnvCls=Poor, env_kwargs=each, max_decorrelation_steps=0)
     with pytest.raises(WorkerError, match=r"environment 3 \(Poor\) returned reward nan"):
         sampler.obtain_samples(0)
     sampler.shutdown()

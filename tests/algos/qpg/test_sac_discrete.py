@@ -200,7 +200,7 @@ def test_continuous_actions() -> None:
     with pytest.raises(ValueError, match="DiscreteSacAgent needs one discrete action"):
         DiscreteSacAgent().initialize(UNIT)
     discrete = EnvSpaces(UNIT.observation, gym.make(**CARTPOLE).action_space)
-    with pytest.raises(ValueError, match="SacAgent needs actions that are a vector"):
+    with pytest.raises(ValueError, match="SacAgent needs actions that are an array"):
         SacAgent().initialize(discrete)
 
 
