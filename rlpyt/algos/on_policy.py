@@ -152,7 +152,7 @@ class OnPolicyAlgorithm(RlAlgorithm):
 
         Returns:
             A record [T,B,...] with the fields ``valid`` (mask [T,B] of the entries that count, or
-            None), ``init_rnn_state`` ([1,B,N,H] before the first step, or None) and ``reset`` (mask
+            None), ``init_rnn_state`` ([B,N,H] before the first step, or None) and ``reset`` (mask
             [T,B] on the CPU, True before which steps the recurrent state is zero, or None).
         """
         raise NotImplementedError(f"{type(self).__name__} does not define prepare()")
