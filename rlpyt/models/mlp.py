@@ -41,10 +41,12 @@ class FastSequential(torch.nn.Sequential):
         layer: Any
         for layer in self:
             kind = type(layer)
-            if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks:
+            hooks = layer._forward_hooks or layer._forward_pre_hooks
+            if hooks or layer._backward_hooks or layer._backward_pre_hooks:
                 input, is_own = layer(input), False
             elif kind is torch.nn.Linear:
-                input, is_own = F.linear(input, layer.weight, layer.bias), True
+                parameters = layer._parameters  # Attributes of modules take longer.
+                input, is_own = F.linear(input, parameters["weight"], parameters["bias"]), True
             elif is_own and kind in IN_PLACE:
                 input, is_own = IN_PLACE[kind](input), False
             else:

@@ -9,7 +9,7 @@ import torch
 from rlpyt.models.conv2d import Conv2dHeadModel, Conv2dModel
 from rlpyt.models.dqn.atari_catdqn_model import DistributionalHeadModel
 from rlpyt.models.dqn.dueling import DistributionalDuelingHeadModel, DuelingHeadModel
-from rlpyt.models.mlp import MlpModel
+from rlpyt.models.mlp import FastSequential, MlpModel
 
 
 class TestMlp:
@@ -52,6 +52,48 @@ class TestMlp:
         expected = 2 * torch.tanh(torch.tensor([2 * 3.0 + 2])) + 2
         torch.testing.assert_close(model(torch.tensor([3.0])), expected)
         assert isinstance(MlpModel(1, 1, nonlinearity=torch.nn.Tanh).model[-1], torch.nn.Tanh)
+
+
+class TestFastSequential:
+    """Layers that are computed by hand."""
+
+    def layers(self) -> list[torch.nn.Module]:
+        torch.manual_seed(0)
+        relu, tanh = torch.nn.ReLU, torch.nn.Tanh
+        first, second = torch.nn.Linear(4, 6), torch.nn.Linear(6, 5, bias=False)
+        return [relu(), first, relu(), relu(), second, tanh(), torch.nn.Linear(5, 2)]
+
+    @pytest.mark.parametrize("shape", [(4,), (5, 4), (2, 5, 4)])
+    def test_bits_are_those_of_sequential(self, shape: tuple[int, ...]) -> None:
+        layers, x = self.layers(), torch.randn(shape, requires_grad=True)
+        results = []
+        for cls in (torch.nn.Sequential, FastSequential):
+            output = cls(*layers)(x)
+            parameters = [p for layer in layers for p in layer.parameters()]
+            gradients = torch.autograd.grad(output.square().sum(), [x, *parameters])
+            results.append([output, *gradients])
+        assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+    def test_input_and_outputs_that_a_hook_keeps_are_not_overwritten(self) -> None:
+        layers, seen = FastSequential(*self.layers()), {}
+        for i, layer in enumerate(layers):
+            layer.register_forward_hook(lambda module, x, y, i=i: seen.update({i: y}))
+        x = torch.randn(3, 4)
+        before = x.clone()
+        output = layers(x)
+        assert torch.equal(x, before)
+        for i, layer in enumerate(layers):
+            x = layer.forward(x)
+            assert torch.equal(seen[i], x)
+        assert torch.equal(output, x)
+
+    @pytest.mark.parametrize("kind", ["forward_pre", "full_backward", "full_backward_pre"])
+    def test_other_hooks_are_called(self, kind: str) -> None:
+        layers, called = FastSequential(*self.layers()), []
+        for i, layer in enumerate(layers):
+            getattr(layer, f"register_{kind}_hook")(lambda *args, i=i: called.append(i))
+        layers(torch.randn(4, 4, requires_grad=True)).sum().backward()
+        assert sorted(called) == list(range(7))
 
 
 class TestConv2d:

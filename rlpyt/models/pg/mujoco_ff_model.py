@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from rlpyt.models.mlp import MlpModel, Sizes
+from rlpyt.models.mlp import FastSequential, MlpModel, Sizes
 from rlpyt.models.running_mean_std import NormalizedObservationModel
 from rlpyt.models.utils import initialize_orthogonally
 from rlpyt.utils.types import Nested
@@ -50,7 +50,7 @@ class MujocoFfModel(NormalizedObservationModel):
         super().__init__(observation_shape, normalize_observation, norm_obs_clip, norm_obs_var_clip)
         hidden_sizes = [64, 64] if hidden_sizes is None else hidden_sizes
         mu = MlpModel(self._obs_size, hidden_sizes, action_size, hidden_nonlinearity)
-        self.mu = mu if mu_nonlinearity is None else torch.nn.Sequential(mu, mu_nonlinearity())
+        self.mu = mu if mu_nonlinearity is None else FastSequential(mu, mu_nonlinearity())
         self.v = MlpModel(self._obs_size, hidden_sizes, 1, hidden_nonlinearity)
         self.log_std = torch.nn.Parameter(torch.full((action_size,), float(init_log_std)))
         if orthogonal_init:
