@@ -46,6 +46,7 @@ _POLICY_AGENTS = {
     "mujoco": f"{_PG}.mujoco.MujocoFfAgent",
     "mujoco_lstm": f"{_PG}.mujoco.MujocoLstmAgent",
 }
+_SAC_AGENTS = {"mlp": f"{_QPG}.sac_agent.SacAgent"}
 
 ALGORITHMS = {
     "dqn": Algorithm("rlpyt.algos.dqn.dqn.DQN", _value_agents("Dqn")),
@@ -67,7 +68,10 @@ ALGORITHMS = {
     "impala": Algorithm("rlpyt.algos.pg.impala.IMPALA", _POLICY_AGENTS),
     "ddpg": Algorithm("rlpyt.algos.qpg.ddpg.DDPG", {"mlp": f"{_QPG}.ddpg_agent.DdpgAgent"}),
     "td3": Algorithm("rlpyt.algos.qpg.td3.TD3", {"mlp": f"{_QPG}.td3_agent.Td3Agent"}),
-    "sac": Algorithm("rlpyt.algos.qpg.sac.SAC", {"mlp": f"{_QPG}.sac_agent.SacAgent"}),
+    "sac": Algorithm("rlpyt.algos.qpg.sac.SAC", _SAC_AGENTS),
+    "redq": Algorithm("rlpyt.algos.qpg.sac_ensembles.REDQ", _SAC_AGENTS),
+    "tqc": Algorithm("rlpyt.algos.qpg.sac_ensembles.TQC", _SAC_AGENTS),
+    "crossq": Algorithm("rlpyt.algos.qpg.sac_ensembles.CrossQ", _SAC_AGENTS),
     "sac_discrete": Algorithm(
         "rlpyt.algos.qpg.sac_discrete.DiscreteSAC",
         {

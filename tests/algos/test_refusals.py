@@ -29,6 +29,7 @@ from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.qpg.d4pg import D4PG
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_ensembles import REDQ
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
@@ -49,6 +50,7 @@ AGENTS: dict[Any, Any] = {
     PQN: MlpPqnAgent,
     **ddpg_parts.AGENTS,
     SAC: sac_agent.SacAgent,
+    REDQ: sac_agent.SacAgent,
     SAC_V: sac_v_agent.SacAgent,
 }
 
@@ -71,7 +73,7 @@ def set_up(
         return
     if AlgoCls in ddpg_parts.AGENTS:
         there, agent = ddpg_parts, made_continuous(AgentCls)
-    elif AlgoCls in (SAC, SAC_V):
+    elif AlgoCls in (SAC, REDQ, SAC_V):
         there, agent = sac_parts, make_agent(AgentCls)
     else:
         there, agent = r2d1_parts if AlgoCls is R2D1 else parts, made(AgentCls())
@@ -125,8 +127,7 @@ SETTINGS: list[tuple[Any, dict[str, Any], str]] = [
     (R2D1, {"batch_T": 90, "batch_B": 1, "warmup_T": 9}, "replay_size"),
     *[(cls, {"action_prior": "normal"}, "action_prior") for cls in (SAC, SAC_V)],
     (SAC, {"fixed_alpha": 0}, "fixed_alpha"),
-    *[(SAC, {"target_subset": value}, "target_subset") for value in (0, 3)],
-    (SAC, {"dropped_quantiles": 1}, "dropped_quantiles"),
+    *[(REDQ, {"target_subset": value}, "target_subset") for value in (0, 3)],
     (PPO, {"minibatches": 4, "AgentCls": lstm_agent}, "minibatches is 4.*batch_B"),
     *[(PPO, {"minibatches": value}, "minibatches") for value in (0, 16)],
     *[(PPO, {name: 0}, name) for name in ("epochs", "ratio_clip")],

@@ -27,6 +27,7 @@ from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
+from rlpyt.algos.qpg.sac_ensembles import REDQ, CrossQ
 from rlpyt.algos.qpg.sac_lstm import RecurrentSAC
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.envs.toy import TMaze
@@ -160,13 +161,13 @@ REPLAY = {
         of(AlternatingSacLstmAgent, MEMORY),
     ),
     "REDQ": Family(
-        lambda: SAC(batch_size=16, target_subset=2, **SETTINGS),
+        lambda: REDQ(batch_size=16, policy_update_interval=1, **SETTINGS),
         of(SacAgent, {**ACTOR_CRITIC, "n_critics": 4}),
         make_aiming,
         2,
     ),
     "CrossQ": Family(
-        lambda: SAC(batch_size=16, **SETTINGS),
+        lambda: CrossQ(batch_size=16, policy_update_interval=1, **SETTINGS),
         of(SacAgent, CROSSQ),
         make_aiming,
         2,

@@ -3,6 +3,7 @@
 from rlpyt.agents.qpg import sac_agent, sac_discrete_agent, sac_lstm_agent, sac_v_agent
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
+from rlpyt.algos.qpg.sac_ensembles import REDQ, TQC, CrossQ
 from rlpyt.algos.qpg.sac_lstm import RecurrentSAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.envs import gym
@@ -54,12 +55,12 @@ def prior(RunnerCls, **kwargs):
 
 
 def redq(RunnerCls, **kwargs):
-    algo = SAC(target_subset=2, policy_update_interval=3, **SETTINGS)
+    algo = REDQ(target_subset=2, policy_update_interval=3, **SETTINGS)
     return runner(RunnerCls, algo, small(sac_agent.SacAgent, n_critics=4), **kwargs)
 
 
 def droq(RunnerCls, **kwargs):
-    algo = SAC(target_subset=2, **SETTINGS)
+    algo = REDQ(target_subset=2, policy_update_interval=1, **SETTINGS)
     q_model = {**SMALL, "layer_norm": True, "dropout": 0.1}
     return runner(RunnerCls, algo, small(sac_agent.SacAgent, q_model_kwargs=q_model), **kwargs)
 
@@ -67,15 +68,13 @@ def droq(RunnerCls, **kwargs):
 def tqc(RunnerCls, **kwargs):
     q_model = {**SMALL, "n_quantiles": 5}
     agent = small(sac_agent.SacAgent, n_critics=3, q_model_kwargs=q_model)
-    return runner(RunnerCls, SAC(dropped_quantiles=2, **SETTINGS), agent, **kwargs)
+    return runner(RunnerCls, TQC(dropped_quantiles=2, **SETTINGS), agent, **kwargs)
 
 
 def crossq(RunnerCls, **kwargs):
     net = {**SMALL, "batch_renorm": True}
     agent = small(sac_agent.SacAgent, model_kwargs=net, q_model_kwargs=net, target_networks=False)
-    optim = {"optim_kwargs": {"betas": (0.5, 0.999)}, "alpha_optim_kwargs": {}}
-    algo = SAC(policy_update_interval=3, **optim, **SETTINGS)
-    return runner(RunnerCls, algo, agent, **kwargs)
+    return runner(RunnerCls, CrossQ(learning_rate=3e-4, **SETTINGS), agent, **kwargs)
 
 
 def sac_v(RunnerCls, **kwargs):

@@ -9,6 +9,7 @@ import pytest
 from rlpyt.agents.qpg import sac_agent, sac_v_agent
 from rlpyt.agents.qpg.sac_lstm_agent import SacLstmAgent
 from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_ensembles import REDQ, TQC, CrossQ
 from rlpyt.algos.qpg.sac_lstm import RecurrentSAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.envs import gym
@@ -27,14 +28,9 @@ SETTINGS = {
 }
 NET = {"hidden_sizes": [64, 64]}
 SMALL = {"model_kwargs": NET, "q_model_kwargs": NET, "v_model_kwargs": NET}
-REDQ = {"target_subset": 2, "policy_update_interval": 2, "replay_ratio": 2 * 128}
+TWO_UPDATES = {"policy_update_interval": 2, "replay_ratio": 2 * 128}
 DROPOUT = {"q_model_kwargs": {**NET, "layer_norm": True, "dropout": 0.01}}
 RENORM = {**NET, "batch_renorm": True}
-CROSSQ = {
-    "policy_update_interval": 3,
-    "optim_kwargs": {"betas": (0.5, 0.999)},
-    "alpha_optim_kwargs": {},
-}
 NO_TARGETS = {"model_kwargs": RENORM, "q_model_kwargs": RENORM, "target_networks": False}
 QUANTILES = {"n_critics": 3, "q_model_kwargs": {**NET, "n_quantiles": 25}}
 
@@ -45,10 +41,10 @@ QUANTILES = {"n_critics": 3, "q_model_kwargs": {**NET, "n_quantiles": 25}}
     [
         variant(SAC, sac_agent.SacAgent, {}, {}),
         variant(SAC, sac_agent.SacAgent, {"fixed_alpha": 0.2}, {}),
-        variant(SAC, sac_agent.SacAgent, REDQ, {"n_critics": 4}),
-        variant(SAC, sac_agent.SacAgent, REDQ, DROPOUT),
-        variant(SAC, sac_agent.SacAgent, {"dropped_quantiles": 2}, QUANTILES),
-        variant(SAC, sac_agent.SacAgent, CROSSQ, NO_TARGETS),
+        variant(REDQ, sac_agent.SacAgent, TWO_UPDATES, {"n_critics": 4}),
+        variant(REDQ, sac_agent.SacAgent, TWO_UPDATES, DROPOUT),
+        variant(TQC, sac_agent.SacAgent, {}, QUANTILES),
+        variant(CrossQ, sac_agent.SacAgent, {}, NO_TARGETS),
         variant(SAC_V, sac_v_agent.SacAgent, {}, {}),
     ],
     ids=["sac", "sac-fixed", "redq", "droq", "tqc", "crossq", "sac_v"],

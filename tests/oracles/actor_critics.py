@@ -16,6 +16,7 @@ from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_ensembles import TQC, CrossQ
 from rlpyt.algos.qpg.td3 import TD3
 from tests.oracles.comparing import CONTRIB, SB3, Outcome, assign, copies, flat, oracle
 from tests.oracles.replayed import BATCH, N_UPDATES, SHARED, THEIR_SHARED, fill, ours
@@ -224,7 +225,7 @@ def tqc() -> Outcome:
         **settings,
     )
     agent = Seeded(model_kwargs=HIDDEN, q_model_kwargs={**HIDDEN, "n_quantiles": 5})
-    algo = SAC(**SHARED, learning_rate=0.01, dropped_quantiles=1, optim_kwargs=tiny)
+    algo = TQC(**SHARED, learning_rate=0.01, dropped_quantiles=1, optim_kwargs=tiny)
     return soft(theirs, algo, agent, critic_loss=2.0)
 
 
@@ -240,7 +241,7 @@ def crossq() -> Outcome:
     )
     normalized = {**HIDDEN, "batch_renorm": True}
     agent = Seeded(model_kwargs=normalized, q_model_kwargs=normalized, target_networks=False)
-    algo = SAC(**SHARED, learning_rate=0.01, policy_update_interval=2)
+    algo = CrossQ(**SHARED, learning_rate=0.01, policy_update_interval=2, optim_kwargs=usual)
 
     def of_batch(x: torch.Tensor, dim: int) -> torch.Tensor:
         return torch.var(x, dim, correction=0)

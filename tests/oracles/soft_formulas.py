@@ -16,6 +16,7 @@ from rlpyt.agents.qpg.sac_v_agent import SacAgent as SacVAgent
 from rlpyt.algos.qpg.d4pg import D4PG
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
+from rlpyt.algos.qpg.sac_ensembles import REDQ
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.models.qpg.mlp import QofMuMlpModel
 from tests.oracles.actor_critics import HIDDEN, Seeded
@@ -130,7 +131,7 @@ def sac_options() -> Outcome:
     return soft(algo, agent, n=3, is_mean=False, reward_scale=2.0, target_entropy=-1.7)
 
 
-REDQ = {"target_subset": 2, "policy_update_interval": 2}
+REDQ_SETTINGS = {**SETTINGS, "target_subset": 2, "policy_update_interval": 2}
 # By default -1 for each number, in units of half the range of actions.
 OF_REDQ = {"interval": 2, "is_mean": True, "target_entropy": -2 + 2 * math.log(2)}
 
@@ -138,7 +139,7 @@ OF_REDQ = {"interval": 2, "is_mean": True, "target_entropy": -2 + 2 * math.log(2
 @oracle("REDQ", "Chen et al. 2021", "4 critics, 2 for a target, every second of the policy")
 def redq() -> Outcome:
     agent = Chosen(model_kwargs=HIDDEN, q_model_kwargs=HIDDEN, n_critics=4)
-    return soft(SAC(**SETTINGS, **REDQ), agent, n_critics=4, **OF_REDQ)
+    return soft(REDQ(**REDQ_SETTINGS), agent, n_critics=4, **OF_REDQ)
 
 
 class FixedDropout(torch.nn.Module):
@@ -168,7 +169,7 @@ class DroppedQ(QofMuMlpModel):
 def droq() -> Outcome:
     critics = {**HIDDEN, "layer_norm": True, "dropout": 0.2}
     agent = Chosen(QModelCls=DroppedQ, model_kwargs=HIDDEN, q_model_kwargs=critics)
-    return soft(SAC(**SETTINGS, **REDQ), agent, **OF_REDQ)
+    return soft(REDQ(**REDQ_SETTINGS), agent, **OF_REDQ)
 
 
 class WatchedDiscrete(DiscreteSacAgent):

@@ -254,10 +254,15 @@ class SacAgent(SoftActorCriticAgent):
             self.critic_names = tuple(f"q{k}_model" for k in range(1, n_critics + 1))
             self.network_names = ("model", *self.critic_names)
             self.target_names = self.critic_names
-        if not target_networks:
-            self.target_names = ()
+        kind = "critics"
         if "n_quantiles" in self.q_model_kwargs:  # Else critics return values.
             self.n_quantiles = self.q_model_kwargs["n_quantiles"]
+            kind += " of quantiles"
+        if not target_networks:
+            self.target_names = ()
+            kind += " without target networks"
+        if kind != "critics":
+            self.q_kind = f"{kind} and a stochastic policy"
 
     @torch.no_grad()
     def target_q(

@@ -87,7 +87,8 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
                 f"{name} trains on single transitions, but the agent {agent} is recurrent: use an "
                 f"agent without state, such as {self.agent_example}"
             )
-        kind = vars(type(self.agent)).get("q_kind", self.q_kind)  # A subclass may offer more.
+        own = {**vars(type(self.agent)), **vars(self.agent)}
+        kind = own.get("q_kind", self.q_kind)  # A subclass may offer more.
         if kind != self.q_kind:
             self._object(
                 f"the agent {agent} has {kind}, but {name} trains {self.q_kind}: use an agent such "
@@ -205,11 +206,21 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         """Compute all losses of one batch, and the values that are logged."""
         raise NotImplementedError(f"{type(self).__name__} does not define loss()")
 
+    def named_values(self, losses: Any, grad_norms: Any, values: Any) -> dict[str, Any]:
+        """Return the values of one update to log, by name.
+
+        Args:
+            losses: losses that :meth:`loss` returned.
+            grad_norms: gradient norms, in the order of the losses.
+            values: values that :meth:`loss` returned.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define named_values()")
+
     def append_opt_info_(
         self, opt_info: Any, losses: Any, grad_norms: Sequence[Any], values: Any
     ) -> None:
-        """Append one update to the lists of ``opt_info``."""
-        raise NotImplementedError(f"{type(self).__name__} does not define append_opt_info_()")
+        """Append the :meth:`named_values` of one update to the lists of ``opt_info``."""
+        self.record_opt_info(opt_info, self.named_values(losses, grad_norms, values))
 
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
         """Return ``losses`` and ``values`` of :meth:`loss`; further entries are logged by name."""
@@ -237,8 +248,8 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
             self.bootstrap_steps(samples),
         )
 
-    def min_q(self, inputs: Nested, action: torch.Tensor) -> torch.Tensor:
-        """Return the smallest value [B] of all critics, with gradients in the action only.
+    def q_of_policy(self, inputs: Nested, action: torch.Tensor) -> torch.Tensor:
+        """Return what the policy maximizes: the smallest value [B] of all critics.
 
         Args:
             inputs: model inputs [B,...] of the agent.

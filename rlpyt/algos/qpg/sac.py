@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from rlpyt.algos._optim import load_optimizer_state, make_optimizer
+from rlpyt.algos._optim import load_optimizer_state
 from rlpyt.algos.checks import check_positive, make_whole
-from rlpyt.algos.losses import quantile_huber_loss, quantile_midpoints
 from rlpyt.algos.qpg.actor_critic import (
     SamplesToBufferTl as SamplesToBufferTl,
     SoftActorCriticAlgorithm,
@@ -22,27 +21,13 @@ from rlpyt.algos.qpg.actor_critic import (
     range_of_actions,
 )
 from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer
-from rlpyt.utils.buffer import leaves, map_buffer
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.tensor import as_float
 from rlpyt.utils.types import Nested
 
 OptInfo = namedtuple(
     "OptInfo",
-    [
-        "q1Loss",
-        "q2Loss",
-        "piLoss",
-        "q1GradNorm",
-        "q2GradNorm",
-        "piGradNorm",
-        "q1",
-        "q2",
-        "piMu",
-        "piLogStd",
-        "qMeanDiff",
-        "alpha",
-    ],
+    "q1Loss q2Loss piLoss q1GradNorm q2GradNorm piGradNorm q1 q2 piMu piLogStd qMeanDiff alpha",
 )
 
 
@@ -67,22 +52,8 @@ class SAC(SoftActorCriticAlgorithm):
     with a' and u drawn from the policy. All losses use the networks as they were before the update;
     then the optimizers step in the order alpha, pi, Q_1, Q_2, ...
 
-    With ``target_subset`` M and ``n_critics`` N of the agent, min_i in y is over M critics drawn
-    at random in each update, and min_i in loss_pi becomes the mean over all N.
-
-    With ``dropped_quantiles`` D the critics estimate quantiles of the return:
-
-        z        = quantiles of all target critics at (s', a'), without the N D greatest
-        y_j      = reward_scale * R_n + (1 - done_n) discount^n (z_j - alpha log pi(a'|s'))
-        loss_Qi  = mean of the quantile Huber losses between quantiles of Q_i and all y_j, kappa = 1
-
-    and min_i in loss_pi becomes the mean over all quantiles of all critics.
-
-    With ``target_networks=False`` of the agent, Q_i(s', a') takes the place of Q_target_i(s', a').
-    It has no gradient, and comes from one pass of Q_i over both (s, a) and (s', a'). Layers of
-    batch renormalization use the statistics of this joint batch; the policy in loss_pi uses the
-    statistics of the batch of s. The policy at s' and the critics in loss_pi use running
-    statistics.
+    Ensembles of critics and critics without target networks are subclasses, in
+    :mod:`~rlpyt.algos.qpg.sac_ensembles`.
 
     Args:
         discount: discount factor per step, in [0, 1].
@@ -116,17 +87,9 @@ class SAC(SoftActorCriticAlgorithm):
             keywords.
         replay_device: device that stores the replay buffer: "agent" for the agent's device, None
             for host memory.
-        target_subset: number M of critics in each target; None for all.
         policy_update_interval: number of critic updates per update of policy and temperature.
-        dropped_quantiles: number D of quantiles per critic, the greatest, left out of the targets;
-            needs critics that return quantiles. None for critics that return values.
-        alpha_optim_kwargs: keyword arguments of ``OptimCls`` for the temperature; None for
-            ``optim_kwargs``.
 
-    Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1; with ``target_subset``, Chen et
-    al. 2021, arXiv:2101.05982, algorithm 1; with ``dropped_quantiles``, Kuznetsov et al. 2020,
-    arXiv:2005.04269, section 4; without target networks, Bhatt et al. 2024, arXiv:1902.05605,
-    section 3.
+    Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1.
     """
 
     opt_info_fields = tuple(OptInfo._fields)
@@ -136,10 +99,7 @@ class SAC(SoftActorCriticAlgorithm):
     fixed_alpha: float | None
     target_entropy: Any
     _auto_target_entropy: Any = "auto"
-    target_subset: int | None
     policy_update_interval: int
-    dropped_quantiles: int | None
-    alpha_optim_kwargs: dict[str, Any] | None
     alpha_optimizer: Any
     _log_alpha: torch.nn.Parameter
 
@@ -167,10 +127,7 @@ class SAC(SoftActorCriticAlgorithm):
         bootstrap_timelimit: bool = True,
         ReplayBufferCls: Any = None,
         replay_device: Any = None,
-        target_subset: int | None = None,
         policy_update_interval: int = 1,
-        dropped_quantiles: int | None = None,
-        alpha_optim_kwargs: dict[str, Any] | None = None,
     ) -> None:
         vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
@@ -184,10 +141,6 @@ class SAC(SoftActorCriticAlgorithm):
             raise NotImplementedError(
                 f"reparameterize is {self.reparameterize}: make it True, or use SAC_V"
             )
-        if isinstance(self.fixed_alpha, str):
-            raise ValueError(
-                f"fixed_alpha is {self.fixed_alpha!r}: give a number, or None to learn it"
-            )
         if isinstance(self.target_entropy, str) and self.target_entropy != "auto":
             raise ValueError(
                 f"target_entropy is {self.target_entropy!r}: give a number, 'auto', or None to "
@@ -195,18 +148,6 @@ class SAC(SoftActorCriticAlgorithm):
             )
         check_positive(self, "fixed_alpha", "make it positive, or None to learn it")
         make_whole(self, "policy_update_interval")
-        if self.target_subset is not None and not 1 <= self.target_subset <= self._n_critics:
-            raise ValueError(
-                f"target_subset is {self.target_subset}, but the agent has {self._n_critics} "
-                "critics: choose at most as many, or None for all"
-            )
-        dropped, n = self.dropped_quantiles, getattr(self.agent, "n_quantiles", None)
-        is_of_values = dropped is None and n is None
-        if not is_of_values and not (dropped is not None and n and 0 <= dropped < n):
-            raise ValueError(
-                f"dropped_quantiles is {dropped} and n_quantiles of the critics is {n}: set "
-                "n_quantiles in q_model_kwargs, and drop fewer, or leave both None"
-            )
 
     @property
     def _n_critics(self) -> int:
@@ -230,13 +171,11 @@ class SAC(SoftActorCriticAlgorithm):
         log_alpha = 0.0 if self.fixed_alpha is None else math.log(self.fixed_alpha)
         log_alphas = torch.full((1,), log_alpha, device=self.training_device)
         self._log_alpha = torch.nn.Parameter(log_alphas, requires_grad=is_learned)
-        self.alpha_optimizer = self._make_alpha_optimizer() if is_learned else None
+        self.alpha_optimizer = self.make_alpha_optimizer() if is_learned else None
 
-    def _make_alpha_optimizer(self) -> Any:
-        if self.alpha_optim_kwargs is None:
-            return self.make_optimizer([self._log_alpha])
-        rate, kwargs = self.learning_rate, self.alpha_optim_kwargs
-        return make_optimizer(self.OptimCls, [self._log_alpha], rate, kwargs)
+    def make_alpha_optimizer(self) -> Any:
+        """Make the optimizer of the temperature."""
+        return self.make_optimizer([self._log_alpha])
 
     @property
     def _alpha(self) -> torch.Tensor:
@@ -275,7 +214,7 @@ class SAC(SoftActorCriticAlgorithm):
         pi_loss = self.pi_loss(inputs, action, log_pi, weights)
         alpha_loss = self.alpha_loss(log_pi, weights)
         losses = (*q_losses, pi_loss, alpha_loss)
-        values = tuple(x.detach() for x in (*self._values(qs), pi_mean, pi_log_std))
+        values = tuple(x.detach() for x in (*qs, pi_mean, pi_log_std))
         return Losses._make(losses) if len(qs) == 2 else losses, values
 
     def critic_losses(
@@ -289,42 +228,18 @@ class SAC(SoftActorCriticAlgorithm):
             weights: weights [B] of the mean.
 
         Returns:
-            The loss of each critic, and its values [B] or quantiles [B,N].
+            The loss of each critic, and its values [B].
         """
-        if getattr(self.agent, "target_networks", True):
-            qs = self.agent.q(*inputs, samples.action)
-            y = self.q_target(samples)
-        else:
-            qs, y = self.joint_qs_and_target(samples, inputs)
+        qs = self.agent.q(*inputs, samples.action)
+        y = self.q_target(samples)
         return [self.q_loss(q, y, weights) for q in qs], qs
 
     @torch.no_grad()
     def q_target(self, samples: Nested) -> torch.Tensor:
-        """Return the targets y of all critics: [B], or [B,M] for quantiles."""
+        """Return the targets y [B] of all critics."""
         inputs, action, log_pi = self.next_action(samples)
         next_value = self.soft_value(self.target_qs(inputs, action), log_pi)
         return self.q_target_of(samples, next_value)
-
-    def joint_qs_and_target(
-        self, samples: Nested, inputs: Nested
-    ) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
-        """Return the outputs of all critics, and their targets from the same pass.
-
-        Args:
-            samples: ``SamplesFromReplay`` [B,...].
-            inputs: model inputs [B,...] of the agent, on its device.
-
-        Returns:
-            Values [B] or quantiles [B,N] of each critic, with gradient; targets [B] or [B,M].
-        """
-        next_inputs, next_action, log_pi = self.next_action(samples)
-        (action,) = self.agent.to_model_device(samples.action)
-        both = self.agent.q(*joined((*inputs, action), (*next_inputs, next_action)))
-        qs, next_qs = zip(*(q.chunk(2) for q in both))
-        next_qs = tuple(q.detach() for q in next_qs)
-        if self.target_subset is not None:
-            next_qs = some_of(next_qs, torch.randperm(self._n_critics)[: self.target_subset])
-        return qs, self.q_target_of(samples, self.soft_value(next_qs, log_pi))
 
     @torch.no_grad()
     def next_action(self, samples: Nested) -> tuple[Nested, torch.Tensor, torch.Tensor]:
@@ -333,55 +248,27 @@ class SAC(SoftActorCriticAlgorithm):
         action, log_pi, _ = self.agent.pi(*inputs)
         return inputs, action, log_pi
 
+    def target_qs(self, inputs: Nested, action: torch.Tensor) -> Sequence[torch.Tensor]:
+        """Return the values [B] of actions [B,A] by the target critics."""
+        qs: Sequence[torch.Tensor] = self.agent.target_q(*inputs, action)
+        return qs
+
     def soft_value(self, qs: Sequence[torch.Tensor], log_pi: torch.Tensor) -> torch.Tensor:
-        """Return the values of s' with the entropy of the policy: [B], or quantiles [B,M].
+        """Return the values [B] of s', with the entropy of the policy.
 
         Args:
-            qs: values [B] or quantiles [B,N] of the next actions, by each critic.
+            qs: values [B] of the next actions, by each critic.
             log_pi: log-likelihoods [B] of the next actions.
         """
-        if self.dropped_quantiles is None:
-            return reduce(torch.min, qs) - self._alpha * log_pi
-        z = torch.cat(tuple(qs), -1)
-        n_kept = z.shape[-1] - self.dropped_quantiles * len(qs)
-        least = z.sort(-1).values[:, :n_kept]
-        return least - (self._alpha * log_pi).unsqueeze(-1)
-
-    def target_qs(self, inputs: Nested, action: torch.Tensor) -> Sequence[torch.Tensor]:
-        """Return the outputs of all target critics, or of ``target_subset`` of them.
-
-        Args:
-            inputs: model inputs [B,...] of the agent.
-            action: actions [B,A].
-        """
-        if self.target_subset is None:
-            all_qs: Sequence[torch.Tensor] = self.agent.target_q(*inputs, action)
-            return all_qs
-        subset = torch.randperm(self._n_critics)[: self.target_subset]
-        if torch.compiler.is_compiling():  # A graph cannot choose its networks.
-            return some_of(self.agent.target_q(*inputs, action), subset)
-        some_qs: Sequence[torch.Tensor] = self.agent.target_q(
-            *inputs, action, subset=subset.tolist()
-        )
-        return some_qs
+        return reduce(torch.min, qs) - self._alpha * log_pi
 
     def model_inputs(self, inputs: Nested) -> Nested:
         """Return the inputs of the networks, on their device."""
         return self.agent.to_model_device(*inputs)
 
     def q_loss(self, q: torch.Tensor, y: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Compute the loss of one critic.
-
-        Args:
-            q: values [B], or quantiles [B,N].
-            y: targets [B], or [B,M] for quantiles.
-            weights: weights [B] of the mean.
-        """
-        if self.dropped_quantiles is None:
-            return half_squared_error(q, y, weights)
-        n = q.shape[-1]
-        losses, _ = quantile_huber_loss(q, quantile_midpoints(n, q.device), y, kappa=1.0)
-        return torch.dot(losses / n, weights)
+        """Compute the loss of one critic, from its values, targets and weights of the mean [B]."""
+        return half_squared_error(q, y, weights)
 
     def pi_loss(
         self,
@@ -398,16 +285,8 @@ class SAC(SoftActorCriticAlgorithm):
             log_pi: log-likelihoods [B] of the actions, with gradient.
             weights: weights [B] of the mean.
         """
-        prior = self.get_action_prior(action)
-        if self.target_subset is None and self.dropped_quantiles is None:
-            q = self.min_q(inputs, action)
-        else:
-            q = torch.stack(self._values(self.qs_of_policy(inputs, action))).mean(0)
+        prior, q = self.get_action_prior(action), self.q_of_policy(inputs, action)
         return torch.dot(self._alpha * log_pi - q - prior, weights)
-
-    def _values(self, qs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        """Return values [B], given the outputs of critics: the means of quantiles."""
-        return qs if self.dropped_quantiles is None else tuple(q.mean(-1) for q in qs)
 
     def alpha_loss(
         self, log_pi: torch.Tensor, weights: torch.Tensor, target_entropy: Any = None
@@ -446,7 +325,7 @@ class SAC(SoftActorCriticAlgorithm):
         q_losses, qs = self.critic_losses(samples, inputs, weights)
         return {
             "losses": (*q_losses, None, None),
-            "values": (*(q.detach() for q in self._values(qs)), None, None),
+            "values": (*(q.detach() for q in qs), None, None),
             "grad_norms": (*self.minimize_all(q_losses, self._q_optimizers), None),
         }
 
@@ -459,21 +338,22 @@ class SAC(SoftActorCriticAlgorithm):
         self._log_alpha.grad = gradient
         self.step_if_finite(self.alpha_optimizer, gradient.sum())
 
-    def append_opt_info_(
-        self, opt_info: Any, losses: Any, grad_norms: Sequence[Any], values: Any
-    ) -> None:
-        """Append one update to the lists of ``opt_info``.
-
-        Args:
-            opt_info: record of lists.
-            losses: losses that :meth:`loss` returned.
-            grad_norms: gradient norms of each critic and pi.
-            values: values that :meth:`loss` returned; every ``opt_info_stride``-th is kept.
-        """
-        first = [*losses[:2], losses[-2], *grad_norms[:2], grad_norms[-1], *values[:2]]
-        q_mean_diff = (values[0] - values[1]).abs().mean()
-        record = OptInfo._make([*first, *values[-2:], q_mean_diff, self._alpha])
-        self.record_opt_info(opt_info, record._asdict())
+    def named_values(self, losses: Any, grad_norms: Any, values: Any) -> dict[str, Any]:
+        q1, q2, pi_mean, pi_log_std = *values[:2], *values[-2:]
+        return {
+            "q1Loss": losses[0],
+            "q2Loss": losses[1],
+            "piLoss": losses[-2],
+            "q1GradNorm": grad_norms[0],
+            "q2GradNorm": grad_norms[1],
+            "piGradNorm": grad_norms[-1],
+            "q1": q1,
+            "q2": q2,
+            "piMu": pi_mean,
+            "piLogStd": pi_log_std,
+            "qMeanDiff": (q1 - q2).abs().mean(),
+            "alpha": self._alpha,
+        }
 
     # --- State -------------------------------------------------------------------------------
 
@@ -494,14 +374,3 @@ class SAC(SoftActorCriticAlgorithm):
             load_optimizer_state(self.alpha_optimizer, state_dict["alpha_optimizer"])
         with torch.no_grad():
             self._log_alpha.fill_(state_dict["log_alpha"])
-
-
-def joined(first: Nested, second: Nested) -> Nested:
-    """Concatenate two batches of one structure, [B,...] and [B',...], into [B+B',...]."""
-    rest = iter(leaves(second))
-    return map_buffer(lambda x: torch.cat([x, next(rest)]), first)
-
-
-def some_of(qs: Sequence[torch.Tensor], indexes: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Return the outputs of the critics at ``indexes``; works in a compiled graph too."""
-    return torch.stack(tuple(qs))[indexes.to(qs[0].device)].unbind()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -37,9 +36,7 @@ OptInfo = namedtuple(
 FIXED = {
     "action_prior": "uniform",
     "reparameterize": True,
-    "target_subset": None,
     "policy_update_interval": 1,
-    "dropped_quantiles": None,
 }
 
 
@@ -61,8 +58,7 @@ class DiscreteSAC(SAC):
         target_entropy_fraction: fraction, in [0, 1], of the maximum entropy log A, where A is the
             number of actions allowed in a sample.
         **kwargs: settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``action_prior``,
-            ``reparameterize``, ``target_subset``, ``policy_update_interval`` and
-            ``dropped_quantiles``, which need drawn actions or other critics.
+            ``reparameterize`` and ``policy_update_interval``, which need drawn actions.
 
     Source: Christodoulou 2019, arXiv:1910.07207.
     """
@@ -87,7 +83,7 @@ class DiscreteSAC(SAC):
             if getattr(self, name) != value:
                 raise ValueError(
                     f"{name} is {getattr(self, name)!r}, but {type(self).__name__} has a uniform "
-                    "prior, two critics of values, and draws no actions in training: leave it out"
+                    "prior, and draws no actions in training: leave it out"
                 )
         super()._check_settings()
         check_fraction(self, "target_entropy_fraction")
@@ -138,13 +134,10 @@ class DiscreteSAC(SAC):
         values = torch.min(*self.agent.target_q(*inputs)) - self._alpha * log_pi
         return self.q_target_of(samples, expectation(log_pi, values))
 
-    def append_opt_info_(
-        self, opt_info: Any, losses: Any, grad_norms: Sequence[Any], values: Any
-    ) -> None:
+    def named_values(self, losses: Any, grad_norms: Any, values: Any) -> dict[str, Any]:
         q1, q2, _ = values
-        q_mean_diff = (q1 - q2).abs().mean()
-        record = OptInfo._make([*losses[:3], *grad_norms, *values, q_mean_diff, self._alpha])
-        self.record_opt_info(opt_info, record._asdict())
+        logged = (*losses[:3], *grad_norms, *values, (q1 - q2).abs().mean(), self._alpha)
+        return OptInfo._make(logged)._asdict()
 
 
 def expectation(log_pi: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

@@ -58,8 +58,7 @@ class RecurrentSAC(SequenceReplay, SAC):
             returns are bootstrapped from the last observation if it is recorded, and left out of
             the loss if not; see :class:`~rlpyt.algos.replay.ReplayAlgorithm`. False treats a time
             limit as termination.
-        **kwargs: further settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``batch_size`` and
-            ``dropped_quantiles``.
+        **kwargs: further settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``batch_size``.
 
     Source: Ni et al. 2022, arXiv:2110.05038, section 4 (separate recurrent networks of actor and
     critics); Heess et al. 2015, arXiv:1512.04455 (recurrent actor-critic from replay); Kapturowski
@@ -97,12 +96,6 @@ class RecurrentSAC(SequenceReplay, SAC):
     def _check_settings(self) -> None:
         check_sequences(self)
         super()._check_settings()
-        if not getattr(self.agent, "target_names", ()):
-            raise ValueError(
-                f"{type(self).__name__} needs critics with target networks, but the agent "
-                f"{type(self.agent).__name__} has none: use {self.agent_example} with "
-                "target_networks=True"
-            )
 
     # --- Losses ------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -164,7 +163,7 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         # The keyword is passed only if needed, since agents may lack it.
         draw = {} if self.reparameterize else {"reparameterize": False}
         action, log_pi, (pi_mean, pi_log_std) = self.agent.pi(*inputs, **draw)
-        q_and_prior = self.min_q(inputs, action) + self.get_action_prior(action)
+        q_and_prior = self.q_of_policy(inputs, action) + self.get_action_prior(action)
         y_v = (q_and_prior - log_pi).detach()
         pi_losses = log_pi - q_and_prior if self.reparameterize else log_pi * (v - y_v).detach()
         losses = Losses(
@@ -191,17 +190,7 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
         )
         return {**values, "grad_norms": (q1_norm, q2_norm, v_norm, pi_norm)}
 
-    def append_opt_info_(
-        self, opt_info: Any, losses: Any, grad_norms: Sequence[Any], values: Any
-    ) -> None:
-        """Append one update to the lists of ``opt_info``.
-
-        Args:
-            opt_info: record of lists.
-            losses: losses that :meth:`loss` returned.
-            grad_norms: gradient norms of q1, q2, v and pi.
-            values: values that :meth:`loss` returned; every ``opt_info_stride``-th is kept.
-        """
+    def named_values(self, losses: Any, grad_norms: Any, values: Any) -> dict[str, Any]:
         q1, q2 = values[:2]
-        record = OptInfo._make([*losses, *grad_norms, *values, (q1 - q2).abs().mean()])
-        self.record_opt_info(opt_info, record._asdict())
+        logged = (*losses, *grad_norms, *values, (q1 - q2).abs().mean())
+        return OptInfo._make(logged)._asdict()

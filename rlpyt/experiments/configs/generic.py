@@ -167,8 +167,9 @@ configs["sac_discrete"] = changed(
 )
 # Twenty updates per step (Chen et al. 2021, table 2).
 REDQ: Config = dict(
+    roles=dict(algo="redq"),
     agent=dict(n_critics=10),
-    algo=dict(target_subset=2, policy_update_interval=20, replay_ratio=20 * 256),
+    algo=dict(replay_ratio=20 * 256),
 )
 DROQ: Config = dict(
     agent=dict(
@@ -177,22 +178,18 @@ DROQ: Config = dict(
     )
 )
 TQC: Config = dict(
+    roles=dict(algo="tqc"),
     agent=dict(n_critics=5, q_model_kwargs=dict(hidden_sizes=[512] * 3, n_quantiles=25)),
-    algo=dict(dropped_quantiles=2),
 )
 # The critics of Bhatt et al. 2024 have 2048 units in a layer, which are slow on a CPU.
 CROSSQ: Config = dict(
+    roles=dict(algo="crossq"),
     agent=dict(
         target_networks=False,
         q_model_kwargs=dict(hidden_sizes=[256, 256], batch_renorm=True),
     ),
-    algo=dict(
-        learning_rate=1e-3,
-        policy_update_interval=3,
-        alpha_optim_kwargs=dict(betas=[0.9, 0.999]),
-    ),
+    algo=dict(learning_rate=1e-3),
     model=dict(hidden_sizes=[256, 256], batch_renorm=True),
-    optim=dict(betas=[0.5, 0.999]),
 )
 configs["redq"] = changed(configs["sac"], **REDQ)
 configs["droq"] = changed(configs["redq"], **DROQ)

@@ -12,6 +12,7 @@ import torch
 
 from rlpyt.agents.qpg import sac_agent, sac_v_agent
 from rlpyt.algos.qpg.sac import SAC, OptInfo
+from rlpyt.algos.qpg.sac_ensembles import REDQ, TQC, CrossQ
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.core.records import EnvSpaces
 from rlpyt.experiments.program import runner_call
@@ -113,7 +114,7 @@ class ThreeCritics(TableAgent):
 def test_table_of_random_subsets() -> None:
     settings = {"fixed_alpha": 0.25, "reward_scale": 3}
     algo = make_algo(
-        SAC, ThreeCritics, UNIT, n_step_return=2, discount=0.5, target_subset=3, **settings
+        REDQ, ThreeCritics, UNIT, n_step_return=2, discount=0.5, target_subset=3, **settings
     )
     (q1_loss, q2_loss, q3_loss, pi_loss, _), _ = algo.loss(table_samples())
     # Targets are those of all critics; the policy's value is 1.5 (2 + 3 + 7) / 3 = 6.
@@ -142,7 +143,7 @@ class Quantiles(TableAgent):
 
 def test_table_of_quantiles() -> None:
     settings = {"n_step_return": 2, "discount": 0.5, "fixed_alpha": 0.25, "reward_scale": 3}
-    losses, values = make_algo(SAC, Quantiles, UNIT, dropped_quantiles=1, **settings).loss(
+    losses, values = make_algo(TQC, Quantiles, UNIT, dropped_quantiles=1, **settings).loss(
         table_samples()
     )
     # Of the quantiles 12, 15, 18 and 30 two are kept, so y = 6.125 and 6.875; and 3.
@@ -166,7 +167,7 @@ class NoTargets(TableAgent):
 
 
 def test_table_without_target_networks() -> None:
-    losses, values = table_algo(SAC, NoTargets, fixed_alpha=0.25, reward_scale=3).loss(
+    losses, values = table_algo(CrossQ, NoTargets, fixed_alpha=0.25, reward_scale=3).loss(
         table_samples()
     )
     # Actions are 1, 2 and 27, the next ones 1.5 each: their mean is 5.75.
@@ -323,7 +324,8 @@ def statistics(agent: Any) -> list[int]:
 def test_states_and_next_states_are_one_batch(seed: int) -> None:
     torch.manual_seed(seed)
     agent = make_agent(**CROSSQ)
-    algo = make_algo(agent=agent, spaces=UNIT, n_step_return=2, fixed_alpha=0.3, discount=0.9)
+    settings = {"n_step_return": 2, "fixed_alpha": 0.3, "discount": 0.9}
+    algo = make_algo(CrossQ, agent=agent, spaces=UNIT, **settings)
     run(algo, 0, 4, spaces=UNIT)
     agent.train_mode(4)
     samples = algo.sample_from_replay()
@@ -359,7 +361,7 @@ def test_states_and_next_states_are_one_batch(seed: int) -> None:
 
 def test_statistics_move_with_their_own_updates() -> None:
     agent = make_agent(spaces=BOX, **CROSSQ)
-    algo = make_algo(agent=agent, policy_update_interval=3)
+    algo = make_algo(CrossQ, agent=agent)
     algo.updates_per_optimize = 1
     moved = []
     for itr in range(2, 8):
@@ -373,19 +375,11 @@ def test_statistics_move_with_their_own_updates() -> None:
     assert moved == [[0, 1, 1], [0, 2, 2], [1, 3, 3], [1, 4, 4], [1, 5, 5], [2, 6, 6]]
 
 
-@pytest.mark.parametrize(
-    ("settings", "agent"),
-    [
-        ({"target_subset": 2}, {"n_critics": 3}),
-        ({"dropped_quantiles": 1}, {"q_model_kwargs": {**SMALL, "n_quantiles": 3}}),
-        ({}, {"q_model_kwargs": {**SMALL, "dropout": 0.1}, "model_kwargs": SMALL}),
-    ],
-    ids=["subset", "quantiles", "dropout"],
-)
-def test_other_settings_without_target_networks(settings: Any, agent: Any) -> None:
-    agent = make_agent(spaces=BOX, **{**CROSSQ, **agent})
+def test_other_critics_without_target_networks() -> None:
+    critics = {"q_model_kwargs": {**SMALL, "dropout": 0.1}, "model_kwargs": SMALL, "n_critics": 3}
+    agent = make_agent(spaces=BOX, **{**CROSSQ, **critics})
     before = flat(agent.q1_model.parameters())
-    infos = run(make_algo(agent=agent, **settings), 0, 6)
+    infos = run(make_algo(CrossQ, agent=agent), 0, 6)
     assert np.isfinite(infos[-1].q1Loss).all()
     assert not torch.equal(before, flat(agent.q1_model.parameters()))
     assert list(agent.state_dict()) == list(agent.network_names)
@@ -485,11 +479,11 @@ def test_optimizer_state() -> None:
     assert "v_optimizer" in make_algo(SAC_V, sac_v_agent.SacAgent).optim_state_dict()
 
 
-def train_one_of_two(rank: int, kwargs: Any) -> tuple[float, list[list[float]]]:
+def train_one_of_two(rank: int, AlgoCls: Any, kwargs: Any) -> tuple[float, list[list[float]]]:
     torch.manual_seed(0)
     agent = make_agent(spaces=BOX, **kwargs)
     agent.data_parallel()
-    algo = make_algo(agent=agent, world_size=2)
+    algo = make_algo(AlgoCls, agent=agent, world_size=2)
     torch.manual_seed(rank)
     for itr in range(2, 6):
         algo.optimize_agent(itr, batch(itr + 100 * rank))
@@ -497,10 +491,12 @@ def train_one_of_two(rank: int, kwargs: Any) -> tuple[float, list[list[float]]]:
     return algo._log_alpha.item(), parameters
 
 
-@pytest.mark.parametrize("kwargs", [{}, CROSSQ], ids=["sac", "crossq"])
-def test_processes_keep_one_temperature_and_one_policy(kwargs: Any, tmp_path: Any) -> None:
+@pytest.mark.parametrize(("AlgoCls", "kwargs"), [(SAC, {}), (CrossQ, CROSSQ)])
+def test_processes_keep_one_temperature_and_one_policy(
+    AlgoCls: Any, kwargs: Any, tmp_path: Any
+) -> None:
     # Each process had a temperature of its own.
-    first, second = in_two_ranks(train_one_of_two, tmp_path / "store", kwargs)
+    first, second = in_two_ranks(train_one_of_two, tmp_path / "store", AlgoCls, kwargs)
     assert first == second
     assert first[0] != 0
 
@@ -561,17 +557,51 @@ def test_replay_ratio_is_exact(AlgoCls: Any, AgentCls: Any) -> None:
     assert algo.update_counter == 11
 
 
-def test_optimizer_of_the_temperature_may_have_settings_of_its_own() -> None:
+def test_optimizer_of_the_temperature_has_settings_of_its_own_in_crossq() -> None:
     # CrossQ's betas were those of the temperature too.
-    betas = {"betas": (0.5, 0.999)}
-    for settings, expected in (({}, 0.5), ({"alpha_optim_kwargs": {}}, 0.9)):
-        algo = make_algo(optim_kwargs=betas, **settings)
+    for settings, expected in (({}, 0.9), ({"alpha_optim_kwargs": {"betas": (0.7, 0.99)}}, 0.7)):
+        algo = make_algo(CrossQ, agent=make_agent(spaces=BOX, **CROSSQ), **settings)
         of_alpha, of_q = algo.alpha_optimizer.param_groups[0], algo.q1_optimizer.param_groups[0]
         assert (of_alpha["betas"][0], of_q["betas"][0]) == (expected, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("entry", "AlgoCls"), [("redq", REDQ), ("droq", REDQ), ("tqc", TQC), ("crossq", CrossQ)]
+)
+def test_entries_of_ensembles(entry: str, AlgoCls: Any) -> None:
     words = ["Pendulum-v1", "sampler.batch_B=2"]
-    crossq = runner_call(configuration("crossq", words, 1e3), 0, None).make().algo
-    assert crossq.optim_kwargs["betas"] == [0.5, 0.999]
-    assert crossq.alpha_optim_kwargs == {"betas": [0.9, 0.999]}
+    runner = runner_call(configuration(entry, words, 1e3), 0, None).make()
+    assert type(runner.algo) is AlgoCls
+    assert runner.agent.q_kind == AlgoCls.q_kind
+    if AlgoCls is CrossQ:
+        assert tuple(runner.algo.optim_kwargs["betas"]) == (0.5, 0.999)
+
+
+@pytest.mark.parametrize(
+    ("AlgoCls", "kwargs", "remedy"),
+    [
+        (SAC, CROSSQ, "without target networks"),
+        (SAC, {"q_model_kwargs": {**SMALL, "n_quantiles": 3}}, "of quantiles"),
+        (TQC, {}, "n_quantiles"),
+        (CrossQ, {}, "target_networks=False"),
+    ],
+)
+def test_critics_of_other_algorithms(AlgoCls: Any, kwargs: Any, remedy: str) -> None:
+    with pytest.raises(ValueError, match=remedy):
+        make_algo(AlgoCls, agent=make_agent(spaces=BOX, **kwargs))
+
+
+class OwnLog(SAC):
+    """Logs the loss of the policy only, twice."""
+
+    def append_opt_info_(self, opt_info: Any, losses: Any, grad_norms: Any, values: Any) -> None:
+        assert (len(losses), len(grad_norms), len(values)) == (4, 3, 4)
+        opt_info.piLoss.extend([losses[2].detach()] * 2)
+
+
+def test_a_log_of_ones_own() -> None:
+    info = run(make_algo(OwnLog), 0, 4)[-1]
+    assert (len(info.piLoss), len(info.q1Loss)) == (8, 0)
 
 
 def test_subclasses_are_warned_where_the_library_would_refuse(capsys: Any) -> None:

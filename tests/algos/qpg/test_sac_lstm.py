@@ -12,6 +12,7 @@ from rlpyt.agents.pg.generic import GenericLstmAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.sac_lstm_agent import SacLstmAgent
 from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_ensembles import REDQ
 from rlpyt.algos.qpg.sac_lstm import RecurrentSAC
 from rlpyt.core.records import BatchSpec
 from rlpyt.envs.gym import GymEnvWrapper
@@ -57,12 +58,13 @@ class Run:
 
     def __init__(
         self,
+        AlgoCls: Any = RecurrentSAC,
         mid_batch_reset: bool = True,
         agent: Any = None,
         recorded: bool = False,
         **settings: Any,
     ) -> None:
-        self.algo = RecurrentSAC(**{**SETTINGS, **settings})
+        self.algo = AlgoCls(**{**SETTINGS, **settings})
         self.agent = agent or SacLstmAgent(model_kwargs=LSTM, q_model_kwargs=LSTM)
         self.sampler = SerialSampler(
             EnvCls=lambda: GymEnvWrapper(Aiming()),
@@ -294,9 +296,14 @@ def test_numbers_may_be_floats() -> None:
     assert Run(**{name: float(value) for name, value in SETTINGS.items()}).train(7).q1Loss
 
 
+class RecurrentREDQ(RecurrentSAC, REDQ):
+    """REDQ with memory."""
+
+
 def test_ensembles_and_delayed_policies() -> None:
     agent = SacLstmAgent(model_kwargs=LSTM, q_model_kwargs=LSTM, n_critics=3)
-    run = Run(agent=agent, target_subset=2, policy_update_interval=2, fixed_alpha=None)
+    settings = {"target_subset": 2, "policy_update_interval": 2, "fixed_alpha": None}
+    run = Run(RecurrentREDQ, agent=agent, **settings)
     run.store(6)
     before = {name: part.copy() for name, part in snapshots(run.agent).items()}
     info = run.train(1)
@@ -316,7 +323,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     *[({name: -1}, name) for name in ("warmup_T", "store_rnn_state_interval")],
     ({"batch_size": 32}, "batch_size is 32.*batch_B"),
     ({"batch_T": 99, "batch_B": 1}, "replay_size"),
-    ({"dropped_quantiles": 2}, "dropped_quantiles"),
 ]
 
 
@@ -329,9 +335,10 @@ def test_settings(settings: dict[str, Any], named: str) -> None:
 def test_agents_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="SacAgent is not recurrent: .*SacLstmAgent"):
         Run(agent=SacAgent())
-    for agent in (SacLstmAgent(target_networks=False), GenericLstmAgent()):
-        with pytest.raises(ValueError, match=f"{type(agent).__name__} has none"):
-            Run(agent=agent)
+    with pytest.raises(ValueError, match="without target networks"):
+        Run(agent=SacLstmAgent(target_networks=False))
+    with pytest.raises(ValueError, match="GenericLstmAgent has no pi_parameters"):
+        Run(agent=GenericLstmAgent())
     run = Run()
     with pytest.raises(ValueError, match="SacLstmAgent is recurrent"):
         SAC().initialize(run.agent, 100, SPEC, True, run.sampler.initialize(run.agent, seed=3))
