@@ -161,7 +161,7 @@ def try_rlpyt(words: list[str]) -> None:
     name, *rest = words
     if name == "sweep":
         invoke(*words, "--dry-run")
-    elif name in ("list", "evaluate", "plot") or (name == "compare" and "--train" not in rest):
+    elif name in ("list", "evaluate", "plot", "compare"):
         invoke(*words)
     else:
         given = main.commands[name].make_context(name, rest).params

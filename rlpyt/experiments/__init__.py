@@ -20,7 +20,7 @@ Where to look for what:
 * ``catalog``, ``configs``, ``settings``, ``program``: the steps above.
 * ``sweeps``: many runs, with shares of the machine.
 * ``results``: finished runs as curves, tables and pictures.
-* ``gate``: a test of whether runs learn worse than a baseline; the library has tasks for it.
+* ``gate``: a test of whether runs learn worse than a baseline.
 * ``doctor``: measurements of a task on this machine, and the fastest settings.
 * ``evaluation``: statistics and videos of a snapshot.
 * ``trained``, ``export``: a run's agent in your own loop; its policy as a file.

@@ -455,29 +455,16 @@ def plot(
 
 @main.command()
 @click.argument("runs", type=click.Path())
-@click.argument("baseline", type=click.Path(exists=True), required=False)
-@click.option("--train", "trains", is_flag=True, help="First train the library's tasks into RUNS.")
-@click.option("--seeds", type=COUNT, default=5, help="Runs of each task that --train makes.")
-@click.option("--seed", default=100, help="Seed of the first of them.")
-@click.option("--task", "tasks", multiple=True, help="Task to train; may be repeated; else all.")
+@click.argument("baseline", type=click.Path(exists=True))
 @click.option("--tolerance", default=0.1, help="Loss that does not matter, as part of the range.")
 @click.option("--column", "y", default="ReturnAverage", help="Column of the log to compare.")
 @click.option("--score-fraction", default=0.5, help="Last part of steps, to average scores over.")
 @click.option("--confidence", default=0.95, help="Probability of all intervals together.")
-def compare(
-    runs: str,
-    baseline: str | None,
-    trains: bool,
-    seeds: int,
-    seed: int,
-    tasks: tuple[str, ...],
-    **options: Any,
-) -> None:
+def compare(runs: str, baseline: str, **options: Any) -> None:
     """Find out whether RUNS learn worse than BASELINE; if they do, the exit code is 1.
 
     \b
     rlpyt compare runs/new runs/old          # the same settings, before and after a change
-    rlpyt compare runs/gate --train          # the library's tasks and its own baseline
 
     Runs are compared on each task, which is the path below the directory, and on all tasks. They
     are worse if the interval of P(improvement), the probability that a run scores more than one of
@@ -487,10 +474,7 @@ def compare(
     from rlpyt.experiments import gate
 
     with explained():
-        if trains:
-            for run_dir in gate.train(runs, range(seed, seed + seeds), tasks or None):
-                click.echo(f"Trained: {run_dir}", err=True)
-        lines, notes = gate.compare(runs, baseline or gate.BASELINE, **options)
+        lines, notes = gate.compare(runs, baseline, **options)
     click.echo("\n".join([gate.table(lines), *notes]))
     if any(line.is_worse for line in lines):
         raise SystemExit(1)

@@ -1,68 +1,25 @@
-"""A gate, which tests whether runs learn worse than a baseline, and short runs for this purpose.
-
-A baseline is any directory of runs, or of csv files ``<task>_seed<n>.csv`` with two columns, as
-:func:`keep` writes them. The library has one of its own, ``BASELINE``: the short runs of ``TASKS``.
-"""
+"""A gate, which tests whether runs learn worse than a baseline: any other directory of runs."""
 
 from __future__ import annotations
 
-import glob
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from tabulate import tabulate
 
-from rlpyt.experiments.catalog import unknown
-from rlpyt.experiments.program import runner_call
 from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison
-from rlpyt.experiments.results.runs import (
-    STEPS,
-    LoggedRun,
-    is_repetition,
-    read_columns,
-    read_curve,
-    write_rows,
-)
+from rlpyt.experiments.results.runs import STEPS, LoggedRun, is_repetition, read_columns
 from rlpyt.experiments.results.statistics import (
     Estimate,
     estimate,
     interquartile_mean,
     probability_of_improvement,
 )
-from rlpyt.experiments.train import configuration, log_call
-from rlpyt.utils.logging import logger
-from rlpyt.utils.logging.log import Logger
 from rlpyt.utils.types import NDArray
 
-BASELINE = Path(__file__).with_name("baseline")
 RUNS, OTHERS = "runs", "baseline"
-
-# Steps and words of ``rlpyt train``; each run takes seconds on one core. On CartPole learning rates
-# are so high that still higher ones do harm.
-_QUICK = ("learning_rate=5e-3", "hidden_sizes=[64,64]", "runner.log_traj_window=10", "threads=1")
-TASKS: dict[str, tuple[float, tuple[str, ...]]] = {
-    "ppo_cartpole": (1e4, ("ppo", "CartPole-v1", *_QUICK)),
-    "dqn_cartpole": (8e3, ("dqn", "CartPole-v1", "batch_size=64", "eps_steps=2e3", *_QUICK)),
-    "sac_pendulum": (
-        4e3,
-        (
-            "sac",
-            "Pendulum-v1",
-            "discount=0.9",
-            "batch_size=64",
-            "replay_ratio=32",
-            "min_steps_learn=500",
-            "target_update_tau=0.02",
-            "q_model_kwargs={'hidden_sizes': [64, 64]}",
-            "batch_T=2",
-            "batch_B=2",
-            *_QUICK,
-        ),
-    ),
-}
 
 
 class Line(NamedTuple):
@@ -87,7 +44,7 @@ class Line(NamedTuple):
 
 def compare(
     runs: str | Path,
-    baseline: str | Path = BASELINE,
+    baseline: str | Path,
     tolerance: float = 0.1,
     y: str = "ReturnAverage",
     score_fraction: float = 0.5,
@@ -104,7 +61,7 @@ def compare(
 
     Args:
         runs: directory of runs.
-        baseline: directory of runs, or of csv files ``<task>_seed<n>.csv``.
+        baseline: directory of runs.
         tolerance: fraction of the baseline's range.
         y: column to compare; more is better.
         score_fraction: fraction of the steps, at the end of a run, over which its score is
@@ -225,76 +182,16 @@ def _verdict(line: Line) -> str:
     return "better" if line.improvement.low > 0.5 else "no worse"
 
 
-def train(
-    directory: str | Path,
-    seeds: Sequence[int],
-    tasks: Sequence[str] | None = None,
-    changes: Mapping[str, Any] | None = None,
-) -> Iterator[Path]:
-    """Train each task with each seed, one after the other, and yield the directory of each run.
-
-    Args:
-        directory: directory of the runs ``<task>/run_<seed>``.
-        seeds: seeds.
-        tasks: names in ``TASKS``; None for all.
-        changes: changes of all configurations, by section.
-
-    Raises:
-        ValueError: if a task is unknown, or a run is there already.
-    """
-    tasks = list(TASKS) if tasks is None else tasks
-    for task in tasks:
-        if task not in TASKS:
-            raise unknown("task", task, TASKS)
-    runs = [(task, seed, Path(directory, task, f"run_{seed}")) for task in tasks for seed in seeds]
-    for *_, run_dir in runs:
-        if run_dir.exists():
-            raise ValueError(f"{run_dir} has a run already: choose another directory")
-    for task, seed, run_dir in runs:
-        steps, (name, *words) = TASKS[task]
-        config = configuration(name, words, steps, changes)
-        log = log_call(config, seed, str(run_dir.parent), seed)
-        with logger.using(Logger(sinks=[])), log.make():
-            runner_call(config, seed).make().train()
-        yield run_dir
-
-
-def keep(runs: str | Path, baseline: str | Path = BASELINE, y: str = "ReturnAverage") -> None:
-    """Write the curves of runs as a small baseline: ``<task>_seed<n>.csv`` of two columns each.
-
-    They replace what the baseline has of these tasks.
-
-    Args:
-        runs: directory of runs.
-        baseline: directory of the csv files.
-        y: column of the values.
-    """
-    for task, csv_files in _tasks(Path(runs)).items():
-        for old in Path(baseline).glob(f"{glob.escape(task)}_seed*.csv"):
-            old.unlink()
-        for n, csv_file in enumerate(csv_files):
-            rows = ([int(x), f"{value:.4g}"] for x, value in read_curve(csv_file, y).T)
-            kept = Path(baseline, f"{task}_seed{n}.csv")
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            write_rows(kept, (STEPS, y), rows)
-
-
 def _tasks(directory: Path) -> dict[str, list[Path]]:
     """Return the csv files of each task, by its path in the directory."""
     tasks: dict[str, list[Path]] = {}
-    for csv_file in sorted(directory.rglob("*.csv")):
-        parts = csv_file.relative_to(directory).parts
-        if csv_file.name == "progress.csv":
-            parts = tuple(part for part in parts[:-1] if not is_repetition(part))
-        elif match := re.fullmatch(r"(.+)_seed\d+\.csv", csv_file.name):
-            parts = (*parts[:-1], match[1])
-        else:
-            continue
-        tasks.setdefault("/".join(parts), []).append(csv_file)
+    for csv_file in sorted(directory.rglob("progress.csv")):
+        parts = csv_file.parent.relative_to(directory).parts
+        task = "/".join(part for part in parts if not is_repetition(part))
+        tasks.setdefault(task, []).append(csv_file)
     if not tasks:
         raise ValueError(
-            f"directory={str(directory)!r} has no runs: give one with progress.csv or "
-            "<task>_seed<n>.csv in it or below"
+            f"directory={str(directory)!r} has no runs: give one with progress.csv in it or below"
         )
     return tasks
 

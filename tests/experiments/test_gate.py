@@ -1,4 +1,4 @@
-"""The gate: verdicts on runs beside a baseline, and short runs that it trains."""
+"""The gate: verdicts on runs beside a baseline."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ def write(directory, task, ends, places=(0, 10, 20, 30)):
 @pytest.fixture
 def baseline(tmp_path):
     """Directory of a baseline of two tasks that reaches 99 to 101, and -50 to -48."""
-    write(tmp_path / "runs", "up", [99, 100, 101])
-    write(tmp_path / "runs", "down", [-50, -49, -48])
-    gate.keep(tmp_path / "runs", tmp_path / "baseline")
+    write(tmp_path / "baseline", "up", [99, 100, 101])
+    write(tmp_path / "baseline", "down", [-50, -49, -48])
     return tmp_path / "baseline"
 
 
@@ -123,30 +122,6 @@ def test_directories_without_runs_or_a_common_task_are_refused(baseline, tmp_pat
     assert "baseline=" in refused("compare", tmp_path / "new", baseline)
 
 
-def test_short_runs_are_trained_once(tmp_path, monkeypatch):
-    quick = ("ppo", "CartPole-v1", "batch_T=16", "hidden_sizes=8", "epochs=1", "threads=1")
-    monkeypatch.setitem(gate.TASKS, "ppo_cartpole", (512, quick))
-    words = ["compare", tmp_path, "--train", "--task", "ppo_cartpole", "--seeds", 2, "--seed", 7]
-    result = CliRunner().invoke(main, list(map(str, words)))
-    assert result.exit_code in (0, 1)
-    assert "ppo_cartpole" in result.output
-    assert sorted(path.name for path in (tmp_path / "ppo_cartpole").iterdir()) == ["run_7", "run_8"]
-    monkeypatch.setattr(gate, "runner_call", None)  # Nothing is trained before the refusal.
-    assert "run_7" in refused(*words, "--task", "sac_pendulum")
-    assert "run_7" in refused(*words[:2], "--train", "--task", "sac_pendulum", *words[3:])
-
-
-@pytest.mark.parametrize("task", ["task", "game/sizes_[64,64]"])
-def test_a_renewed_baseline_keeps_nothing_of_the_old_one(task, tmp_path):
-    for version, n_runs in (("old", 3), ("new", 2)):
-        write(tmp_path / version, task, [1] * n_runs)
-        gate.keep(tmp_path / version, tmp_path / "baseline")
-    names = [str(path.relative_to(tmp_path / "baseline")) for path in tmp_path.rglob("*_seed*.csv")]
-    assert sorted(names) == [f"{task}_seed0.csv", f"{task}_seed1.csv"]
-    ((line,), _) = gate.compare(tmp_path / "new", tmp_path / "baseline")
-    assert line.task == task
-
-
 def test_runs_without_a_number_do_not_pass(baseline, tmp_path):
     """They used to be left out, and the others decided."""
     write(tmp_path / "new", "up", [99, 100])
@@ -154,9 +129,3 @@ def test_runs_without_a_number_do_not_pass(baseline, tmp_path):
     message = refused("compare", tmp_path / "new", baseline)
     assert "down" in message
     assert "up" not in message.replace(str(tmp_path), "")
-
-
-def test_an_unknown_task_is_named_with_the_choices(tmp_path):
-    words = ["compare", tmp_path, "--train", "--task", "ppo_cartpole", "--task", "pong"]
-    assert f"'pong': choose one of {', '.join(sorted(gate.TASKS))}" in refused(*words)
-    assert list(tmp_path.iterdir()) == []
