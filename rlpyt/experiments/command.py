@@ -300,10 +300,7 @@ def sweep(
 @main.command()
 @of_run("ALGORITHM|TABLE/ENTRY", "[ENVIRONMENT] [NAME=VALUE]...")
 @click.option("--seconds", type=SECONDS, default=60.0, help="Time to measure, roughly.")
-@click.option("--csv", "file", type=click.Path(), help="File for a table of all combinations.")
-def doctor(
-    what: str, arguments: tuple[str, ...], seconds: float, file: str | None, steps: float | None
-) -> None:
+def doctor(what: str, arguments: tuple[str, ...], seconds: float, steps: float | None) -> None:
     """Find the sampler, workers, batch_B and threads that are fastest on this machine.
 
     \b
@@ -321,9 +318,6 @@ def doctor(
     click.echo("\n" + found.text())
     options = [f"--steps={steps:.15g}"] if steps else []
     click.echo("\n" + found.command(what, arguments, options))
-    if file is not None:
-        with explained():
-            found.write(file)
 
 
 # --- list ----------------------------------------------------------------------------------------

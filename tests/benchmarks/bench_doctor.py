@@ -24,9 +24,9 @@ import torch
 from gymnasium import spaces
 from tabulate import tabulate
 
-from rlpyt.experiments.doctor.candidates import Candidate
 from rlpyt.experiments.doctor.diagnosis import Diagnosis, examine, given_settings
 from rlpyt.experiments.doctor.search import Search
+from rlpyt.experiments.doctor.trials import Candidate
 from rlpyt.experiments.train import configuration
 
 
@@ -64,10 +64,10 @@ def measure_all(
     task = TASKS[name]
     config = configuration(task[0], task[1:])
     grid = Search(config, given_settings(task[1:]), 150 * seconds)
-    grid.parts = diagnosis.search.parts
+    grid.step = diagnosis.search.step
     every: dict[Candidate, None] = {}
     for candidate in grid.candidates():
-        threads = {candidate.threads, 1, torch.get_num_threads()}
+        threads = {1, torch.get_num_threads()}
         if candidate.sampler == "cpu":  # Each worker acts, with one thread.
             threads = {1}
         every.update((candidate._replace(threads=number), None) for number in sorted(threads))

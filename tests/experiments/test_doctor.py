@@ -1,8 +1,7 @@
-"""The command ``rlpyt doctor``: limits, advice, and what can go wrong while it measures."""
+"""The command ``rlpyt doctor``: advice, and what can go wrong while it measures."""
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import shlex
@@ -17,10 +16,9 @@ import pytest
 from gymnasium import spaces
 
 from rlpyt.envs.gym import make
-from rlpyt.experiments.doctor.candidates import Candidate, PartTimes, StepCost
 from rlpyt.experiments.doctor.diagnosis import Diagnosis, given_settings
 from rlpyt.experiments.doctor.search import Search
-from rlpyt.experiments.doctor.trials import ActTime, StepTime, Trial, stepping
+from rlpyt.experiments.doctor.trials import Candidate, StepTime, Trial, stepping
 from rlpyt.experiments.train import configuration
 from rlpyt.processes.machine import look_at_machine
 from rlpyt.processes.supervisor import WorkerError
@@ -69,37 +67,29 @@ def _nothing_is_left():
 
 
 @pytest.mark.slow
-def test_a_sleeping_environment_gets_more_workers_than_cpus(tmp_path):
+def test_a_sleeping_environment_gets_more_workers_than_cpus():
     own = "sampler.on_worker_failure=restart"  # Other samplers have no such setting.
     words = ["Sleeping-v0", "sampler=cpu", "batch_B=4", "batch_T=4", own, *QUICK]
-    output = invoke("doctor", "a2c", *words, "--seconds", 1, "--csv", tmp_path / "all.csv")
-    assert "As given, waiting limits the run." in output
+    output = invoke("doctor", "a2c", *words, "--seconds", 1)
     command = output.splitlines()[-1]
     assert re.fullmatch(
         rf"rlpyt train a2c Sleeping-v0 {own} hidden_sizes=8 sampler=cpu sampler.batch_T=4 "
-        r"sampler.batch_B=4 affinity.workers=\d+ affinity.threads=1( 'affinity.cpus=\S+')?",
+        r"sampler.batch_B=4 affinity.workers=\d+ affinity.threads=1",
         command,
     )
     workers = int(re.search(r"workers=(\d+)", command)[1])
     assert workers > len(look_at_machine().cpus)
     configuration("a2c", shlex.split(command)[3:])
-    with (tmp_path / "all.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert {int(row["workers"]) for row in rows} >= {2, 4}
-    assert all(row["sampler"] == "cpu" for row in rows)
-    assert [row["reason"] for row in rows].count("as given") == 1
+    assert output.count("as given\n") == 1
 
 
-def test_all_samplers_are_compared_and_impossible_ones_have_a_reason(tmp_path):
+def test_all_samplers_are_compared_and_impossible_ones_have_a_reason():
     words = ["ppo", "CartPole-v1", "batch_B=3", "batch_T=16", "epochs=1", "minibatches=1", *QUICK]
-    output = invoke("doctor", *words, "--seconds", 1, "--csv", tmp_path / "all.csv")
+    output = invoke("doctor", *words, "--seconds", 1)
     assert output.splitlines()[-1].startswith("rlpyt train ppo CartPole-v1 ")
-    with (tmp_path / "all.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    measured = {row["sampler"] for row in rows if row["measured"]}
+    measured = set(re.findall(r"^(\w+) .* \d+ *(?:as given)?$", output, re.MULTILINE))
     assert measured == {"serial", "vector", "cpu", "gpu"}
-    reasons = [row["reason"] for row in rows if row["sampler"] == "alternating"]
-    assert any("choose an even number" in reason for reason in reasons)
+    assert re.search(r"choose\s+an\s+even\s+number", output)
 
 
 def test_environments_of_envpool_are_measured_in_vectors():
@@ -137,14 +127,8 @@ def test_a_user_who_wants_no_gpu_gets_none(n_gpus, monkeypatch):
 
 def search(what, *words):
     found = Search(configuration(what, words), given_settings(words), seconds=1)
-    found.parts = parts(found.machine.n_cpus)
+    found.step = StepTime(1e-4, memory=0)
     return found
-
-
-def parts(n_cpus, running=1e-4, sleeping=0.0, act=1e-3):
-    threads = {1: act, 2: act / 2, **dict.fromkeys(range(3, 65), act)}
-    acts = {(n, size): ActTime(t, 0.0) for n, t in threads.items() for size in (1, 64)}
-    return PartTimes(StepTime(running, sleeping, 0), 1.0, acts, n_cpus)
 
 
 def test_the_size_of_the_batch_stays_as_the_algorithm_expects_it():
@@ -210,25 +194,10 @@ def test_vectors_that_change_the_images_of_a_game_are_not_compared():
 
 def test_workers_that_do_not_fit_into_memory_are_left_out():
     found = search("ppo", "CartPole-v1")
-    found.parts = found.parts._replace(step=StepTime(1e-4, 0.0, found.machine.memory // 4))
+    found.step = StepTime(1e-4, found.machine.memory // 4)
     found.configuration(Candidate("cpu", 2, 128, 8))
     with pytest.raises(ValueError, match="GiB of memory"):
         found.configuration(Candidate("cpu", 8, 128, 8))
-
-
-# --- The parts of a step --------------------------------------------------------------------------
-
-
-def test_work_in_a_step_by_hand():
-    times = parts(2, running=1e-3, sleeping=4e-3, act=8e-3)
-    serial = times.work(Candidate("serial", 0, 4, 8))
-    assert serial == pytest.approx(StepCost(1e-3, 1e-3, 0.0, 4e-3))
-    # Eight workers compute on two CPUs, and sleep at the same time.
-    gpu = times.work(Candidate("gpu", 8, 4, 8))
-    assert gpu == pytest.approx(StepCost(0.5e-3, 1e-3, 0.0, 0.5e-3))
-    # Each of two workers acts for four environments.
-    cpu = times.work(Candidate("cpu", 2, 4, 8))
-    assert cpu == pytest.approx(StepCost(0.5e-3, 1e-3, 0.0, 2e-3))
 
 
 # --- What goes wrong ------------------------------------------------------------------------------
@@ -284,14 +253,6 @@ def test_a_sampler_that_takes_too_long_to_start_is_ended_at_once(monkeypatch):
 def trial(**env):
     words = [f"env.{name}={value}" for name, value in env.items()]
     return Trial(stepping, configuration("ppo", ["Sleeping-v0", *words]))
-
-
-def test_sleep_is_told_from_computation():
-    with trial(seconds=0.05) as measured:
-        measured.result(20)
-        step = measured.measure(0.2, 20)
-    assert step.sleeping > 0.045
-    assert step.sleeping > 3 * step.running
 
 
 def test_a_trial_that_is_killed_raises():

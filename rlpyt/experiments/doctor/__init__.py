@@ -2,8 +2,8 @@
 
 Where to look for what:
 
-* ``trials``: short measurements in separate processes: environment, agent, sampler, whole run.
-* ``candidates``: settings of a sampler, and the work of environment and agent in one of its steps.
+* ``trials``: candidates, which are settings of a sampler, and short measurements in separate
+  processes: of the environment, a sampler, a whole run.
 * ``search``: comparable settings, measured in turn until the slower ones drop out.
-* ``diagnosis``: limits and advice, as text.
+* ``diagnosis``: advice, as text.
 """

@@ -10,19 +10,19 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from itertools import product
 from typing import Any
 
 import torch
 
 from rlpyt.experiments import settings
 from rlpyt.experiments.catalog import ENVIRONMENTS, SAMPLERS, load, only_in_vectors, targets
-from rlpyt.experiments.doctor.candidates import Candidate, PartTimes
 from rlpyt.experiments.doctor.trials import (
+    Candidate,
     Measurement,
     RunTime,
     StepTime,
     Trial,
-    acting,
     sampling,
     stepping,
     training,
@@ -48,7 +48,7 @@ class Search:
         report: function that prints the progress.
 
     Attributes:
-        parts: times of environment and agent alone, after :meth:`measure_parts`.
+        step: time and memory of the environment alone, after :meth:`measure_environment`.
         times: measured times of each candidate, slice by slice.
         left_out: reasons why candidates cannot be measured.
 
@@ -99,29 +99,30 @@ class Search:
         self._threads = sorted({1, default}) if threads is None else [threads]
         self.as_given = self._as_given(sampler, threads or default)
         self.has_replay = "replay_ratio" in settings.parameters(targets(config)["algo"])[0]
-        self.parts: PartTimes
+        self.step: StepTime
         self.times: dict[Candidate, list[RunTime]] = {}
         self.left_out: dict[Candidate, str] = {}
 
     def _as_given(self, sampler: str, threads: int) -> Candidate:
         given, batch = self._base["affinity"], self._base["sampler"]
-        cpus = tuple(given.get("cpus") or ()) if sampler in PARALLEL else ()
-        workers = given.get("workers") or len(cpus) or self.machine.n_cpus
+        workers = given.get("workers") or len(given.get("cpus") or ()) or self.machine.n_cpus
         workers = min(workers, batch["batch_B"]) if sampler in PARALLEL else 0
         workers += workers % 2 if sampler == "alternating" else 0
         sizes = int(batch["batch_T"]), int(batch["batch_B"])
-        return Candidate(sampler, workers, *sizes, threads, self._gpus[0], cpus)
+        return Candidate(sampler, workers, *sizes, threads, self._gpus[0])
 
     # --- Candidates ------------------------------------------------------------------------------
 
     def candidates(self) -> list[Candidate]:
         """Return all combinations of samplers, workers and ``batch_B``; some may be impossible."""
         samplers = [self.as_given.sampler] if "sampler" in self.given else list(SAMPLERS)
+        # Waiting torch threads slow down workers, so the search tries threads only for the best.
         return [
-            self._with_device(Candidate(sampler, workers, T, B, cpus=self.as_given.cpus))
+            Candidate(sampler, workers, T, B, self._threads[0], gpu)
             for T, B in self._sizes()
             for sampler in samplers
             for workers in (self._workers(B) if sampler in PARALLEL else [0])
+            for gpu in (self._gpus[:1] if sampler == "cpu" else self._gpus)  # Its workers act.
         ]
 
     def _sizes(self) -> list[tuple[int, int]]:
@@ -139,23 +140,11 @@ class Search:
         return [(T * B // size, size) for size in sizes if size and T * B % size == 0]
 
     def _workers(self, B: int) -> list[int]:
-        if "affinity.workers" in self.given or self.as_given.cpus:
-            return [min(self._base["affinity"].get("workers") or len(self.as_given.cpus), B)]
+        affinity = self._base["affinity"]
+        if "affinity.workers" in self.given or affinity.get("cpus"):
+            return [min(affinity.get("workers") or len(affinity["cpus"]), B)]
         powers = {2**k for k in range(1, 12)} | {self.machine.n_cpus}
         return sorted(n for n in powers if 2 <= n <= B) or [1]
-
-    def _with_device(self, candidate: Candidate) -> Candidate:
-        """Return the candidate with the number of threads, or the GPU, that acts fastest."""
-        if candidate.sampler == "cpu":  # Each worker acts, with one thread.
-            return candidate._replace(threads=self._threads[0], gpu=self._gpus[0])
-        # Waiting torch threads slow down workers, so the search tries threads only for the best.
-        first = self._threads[:1]
-        devices = [
-            candidate._replace(threads=threads, gpu=gpu)
-            for gpu in self._gpus
-            for threads in (first if candidate.workers or gpu is not None else self._threads)
-        ]
-        return min(devices, key=lambda each: self.parts.acting(each, each.batch_B).total)
 
     def configuration(self, candidate: Candidate) -> Config:
         """Return the configuration to measure a candidate with.
@@ -165,51 +154,34 @@ class Search:
         """
         words = list(candidate.words().values())
         settings.checked(settings.overridden(self.config, words))
-        needed = max(candidate.workers, 1) * self.parts.step.memory
+        needed = max(candidate.workers, 1) * self.step.memory
         if needed > 0.8 * self.machine.memory:
             raise ValueError(f"needs about {needed / 2**30:.1f} GiB of memory")
         base = settings.with_roles(self._base, sampler=candidate.sampler)
         return settings.checked(settings.overridden(base, words))
 
-    # --- The parts -------------------------------------------------------------------------------
+    # --- Samplers --------------------------------------------------------------------------------
 
-    def measure_parts(self) -> None:
-        """Measure environment and agent alone.
+    def measure_environment(self) -> None:
+        """Measure the environment alone, for the length of batches and the memory of workers.
 
         Raises:
-            TimeoutError: if one takes too long.
+            TimeoutError: if it takes too long.
         """
         # A class of the user may make only vectors.
         role = self.config["roles"].get("env", "gym")
         in_vectors = role not in ENVIRONMENTS or only_in_vectors(role)
         sampler = "vector" if in_vectors and self.as_given.sampler == "vector" else "serial"
         alone = settings.checked(settings.with_roles(self._base, sampler=sampler))
-        n, seconds = self.machine.n_cpus, 2 * self.slice_s
-        self._report(f"The environment alone, and {n} at the same time")
-        with ExitStack() as stack:
-            trials = [stack.enter_context(Trial(stepping, alone)) for _ in range(n)]
-            for trial in trials:
-                trial.result(self.limit_s)
-            step: StepTime = trials[0].measure(seconds, self.limit_s)
-            for trial in trials:
-                trial.begin(seconds)
-            running = [trial.result(self.limit_s).running for trial in trials]
-        largest = max(B for _, B in self._sizes())
-        sizes = sorted({4**k for k in range(10) if 4**k < largest} | {largest})
-        self._report(f"The agent alone, on batches of {', '.join(map(str, sizes))}")
-        threads = sorted({1, *self._threads})
-        n_times = len(sizes) * (len(threads) + 1)
-        with Trial(acting, alone, sizes, threads, self._gpus[-1]) as trial:
+        self._report("The environment alone")
+        with Trial(stepping, alone) as trial:
             trial.result(self.limit_s)
-            act = trial.measure(4 * self.slice_s / n_times, 3 * self.limit_s)
-        slowdown = max(1.0, statistics.mean(running) / step.running)
-        self.parts = PartTimes(step, slowdown, act, n)
-
-    # --- Samplers --------------------------------------------------------------------------------
+            self.step = trial.measure(self.slice_s, self.limit_s)
 
     def start(self, candidate: Candidate, stack: ExitStack) -> Trial | None:
         """Start a sampling candidate; return None if it is left out, see ``left_out``."""
-        per_row = sum(self.parts.work(candidate)) * candidate.batch_B
+        at_once = max(1, min(candidate.workers, self.machine.n_cpus))
+        per_row = self.step.seconds * candidate.batch_B / at_once
         batch_T = max(1, min(candidate.batch_T, round(self.slice_s / per_row)))
         return self._start(candidate, stack, self.limit_s, sampling, batch_T)
 
@@ -266,12 +238,13 @@ class Search:
     def search(self) -> list[Candidate]:
         """Return the candidates that were not dropped, the fastest first."""
         everything = self.candidates()
-        running, sleeping, _ = self.parts.step
-        busy = self.machine.n_cpus * (running + sleeping) / running  # Workers for all CPUs.
-        everything.sort(key=lambda each: (-each.batch_B, abs(each.workers - busy)))
+        everything.sort(key=lambda each: (-each.batch_B, abs(each.workers - self.machine.n_cpus)))
         chosen = [self.as_given]
-        for sampler in SAMPLERS:
-            chosen += [each for each in everything if each.sampler == sampler][:2]
+        for sampler, gpu in product(SAMPLERS, self._gpus):
+            of_kind = [each for each in everything if (each.sampler, each.gpu) == (sampler, gpu)]
+            chosen += of_kind[:1]
+            # Environments that sleep need more workers than there are CPUs.
+            chosen += sorted(of_kind[1:], key=lambda each: -each.workers)[:1]
         with ExitStack() as stack:
             trials: dict[Candidate, Trial] = {}
             self._run(trials, dict.fromkeys(chosen), 3, stack)
@@ -362,16 +335,13 @@ class Search:
         }
 
     def variants(self, candidate: Candidate) -> list[Candidate]:
-        """Return the candidate on every device, and with its workers pinned to CPUs."""
+        """Return the candidate, and the same on every other device."""
         found = [
             candidate._replace(threads=threads, gpu=gpu)
             for gpu in self._gpus
             for threads in self._threads
         ]
-        cpus = tuple(self.machine.cpus[: candidate.workers])
-        if candidate.workers and not candidate.cpus and "affinity.cpus" not in self.given:
-            found.append(candidate._replace(cpus=cpus))
-        return [candidate, *(each for each in found if each != candidate)]
+        return list(dict.fromkeys([candidate, *found]))
 
 
 def _last_line(error: BaseException) -> str:

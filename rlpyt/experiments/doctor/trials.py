@@ -1,4 +1,4 @@
-"""Short measurements in separate processes, which always end with this one.
+"""Candidates, and short measurements in separate processes, which always end with this one.
 
 A measurement is a generator. It first yields None, when ready. Each duration in seconds then sent
 to it yields one result.
@@ -10,23 +10,18 @@ import os
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 import torch
 
 from rlpyt.core.masks import random_action
-from rlpyt.core.protocols import AgentLike
-from rlpyt.core.records import AgentInputs
 from rlpyt.experiments.catalog import targets
-from rlpyt.experiments.program import Call, agent_call, runner_call
+from rlpyt.experiments.program import Call, runner_call
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.processes.supervisor import Supervisor
 from rlpyt.runners.base import prepare_process
-from rlpyt.samplers.buffer import null_inputs
 from rlpyt.samplers.vector.sampler import FirstOf
-from rlpyt.utils.buffer import buffer_to, torchify_buffer
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import set_seed
 
@@ -36,6 +31,44 @@ LATE_ITR = 10**9
 _FILL_STEPS, _FILL_STEPS_PER_ENV = 2000, 256
 
 Measurement = Generator[Any, float, None]
+
+
+class Candidate(NamedTuple):
+    """Settings that affect the sampling speed of a run."""
+
+    sampler: str
+    workers: int  # 0 in samplers without
+    batch_T: int
+    batch_B: int
+    threads: int = 1  # of torch in the process that learns
+    gpu: int | None = None
+
+    def words(self) -> dict[str, str]:
+        """Return the settings as ``rlpyt train`` takes them, by section and name."""
+        values: dict[str, Any] = {
+            "sampler": self.sampler,
+            "sampler.batch_T": self.batch_T,
+            "sampler.batch_B": self.batch_B,
+        }
+        if self.workers:
+            values["affinity.workers"] = self.workers
+        values["affinity.threads"] = self.threads
+        if self.gpu is not None:
+            values["affinity.gpus"] = self.gpu
+        return {name: f"{name}={value}" for name, value in values.items()}
+
+    def describe(self) -> str:
+        """Return the settings in a few words."""
+        workers = f" with {self.workers} workers" if self.workers else ""
+        device = f"{self.threads} threads" if self.gpu is None else f"GPU {self.gpu}"
+        device = "1 thread" if device == "1 threads" else device
+        return f"{self.sampler}{workers}, batch_B={self.batch_B}, {device}"
+
+    def row(self) -> dict[str, Any]:
+        """Return the settings as a row of a table."""
+        row = {"sampler": self.sampler, "workers": self.workers or ""}
+        row.update(batch_T=self.batch_T, batch_B=self.batch_B)
+        return {**row, "threads": self.threads if self.gpu is None else "GPU"}
 
 
 class Trial:
@@ -122,14 +155,13 @@ def _serve(measurement: Callable[..., Measurement], args: Sequence[Any], pipe: A
         measuring.close()
 
 
-# --- Parts of a run ------------------------------------------------------------------------------
+# --- The environment -----------------------------------------------------------------------------
 
 
 class StepTime(NamedTuple):
     """Time of one environment step, in seconds, and memory of its process, in bytes."""
 
-    running: float  # computing, or waiting for a CPU
-    sleeping: float  # waiting for anything else
+    seconds: float
     memory: int
 
 
@@ -143,15 +175,12 @@ def stepping(config: Config) -> Measurement:
     try:
         while True:
             seconds = yield result
-            n_steps, queued = 0, _queued()
-            begin, cpu_begin = time.perf_counter(), time.process_time()
+            n_steps, begin = 0, time.perf_counter()
             while time.perf_counter() - begin < seconds or n_steps < 2:
                 step = env.step(random_action(env.action_space, observation))
                 observation = env.reset() if step.done else step.observation
                 n_steps += 1
-            wall, cpu = time.perf_counter() - begin, time.process_time() - cpu_begin
-            sleeping = max(0.0, wall - cpu - (_queued() - queued))
-            result = StepTime((wall - sleeping) / n_steps, sleeping / n_steps, memory)
+            result = StepTime((time.perf_counter() - begin) / n_steps, memory)
     finally:
         env.close()
 
@@ -162,82 +191,6 @@ def _environment(config: Config) -> Any:
     if config["roles"].get("sampler") != "vector":
         return call.make()
     return FirstOf(Call(call.name, {"num_envs": 1, **call.kwargs}).make())
-
-
-def _queued() -> float:
-    """Return the run-queue wait of this thread in seconds; 0 if the system does not report it."""
-    with suppress(OSError, IndexError, ValueError):
-        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
-    return 0.0
-
-
-class ActTime(NamedTuple):
-    """Time of one agent step for a batch, in seconds."""
-
-    total: float
-    transfer: float  # of the observations to the GPU
-
-
-def acting(
-    config: Config, sizes: Sequence[int], threads: Sequence[int], gpu: int | None = None
-) -> Measurement:
-    """Let the agent act on batches.
-
-    Results are dictionaries of :class:`ActTime` by device and size of the batch: the device is a
-    number of threads, or "gpu".
-
-    Args:
-        config: checked configuration, of a sampler in one process.
-        sizes: numbers of environments.
-        threads: numbers of torch threads.
-        gpu: index of a GPU to measure too.
-    """
-    env = _environment(config)
-    example = env.reset()
-    result: dict[tuple[int | str, int], ActTime] | None = None
-    try:
-        while True:
-            seconds = yield result
-            result = {}
-            for size in sizes:
-                agent = agent_call(config).make()
-                agent.initialize(env.spaces, global_B=size, env_ranks=list(range(size)))
-                agent.sample_mode(LATE_ITR)
-                inputs = null_inputs(example, size, env.action_space)
-                inputs.observation[:] = example
-                for n_threads in threads:
-                    torch.set_num_threads(n_threads)
-                    result[n_threads, size] = _act(agent, torchify_buffer(inputs), seconds)
-                if gpu is not None:
-                    agent.to_device(gpu)
-                    result["gpu", size] = _act(agent, torchify_buffer(inputs), seconds)
-    finally:
-        env.close()
-
-
-def _act(agent: AgentLike, inputs: AgentInputs, seconds: float) -> ActTime:
-    def transfer() -> None:
-        buffer_to(inputs.observation, agent.device)
-        _wait_for(agent)
-
-    total = _mean_time(lambda: agent.step(*inputs), seconds)
-    return ActTime(total, 0.0 if agent.device.type == "cpu" else _mean_time(transfer, seconds / 4))
-
-
-def _mean_time(work: Callable[[], Any], seconds: float) -> float:
-    """Return the mean time of a call, in seconds, after two calls to warm up."""
-    work(), work()
-    n_calls, begin = 0, time.perf_counter()
-    while (now := time.perf_counter()) - begin < seconds or n_calls < 2:
-        work()
-        n_calls += 1
-    return (now - begin) / n_calls
-
-
-def _wait_for(agent: AgentLike) -> None:
-    """Wait until the GPU, if there is one, has finished its work."""
-    if agent.device.type == "cuda":
-        torch.cuda.synchronize(agent.device)
 
 
 # --- Whole runs ----------------------------------------------------------------------------------
@@ -305,7 +258,8 @@ def training(config: Config) -> Measurement:
             agent.train_mode(itr)
             middle = time.perf_counter()
             algo.optimize_agent(itr, samples)
-            _wait_for(agent)
+            if agent.device.type == "cuda":
+                torch.cuda.synchronize(agent.device)
             itr += 1
             return RunTime(middle - begin, time.perf_counter() - middle)
 
