@@ -25,7 +25,7 @@ from rlpyt.experiments.settings import (
 )
 from rlpyt.experiments.sweeps.launch import run_experiments
 from rlpyt.experiments.sweeps.pools import Pool
-from rlpyt.experiments.sweeps.search import run_search
+from rlpyt.experiments.sweeps.search import DIRECTORY, run_search
 from rlpyt.experiments.sweeps.slots import Slot
 from rlpyt.experiments.sweeps.spaces import (
     Choice,
@@ -360,9 +360,8 @@ class Launch(NamedTuple):
         )
         best = study.best_trial
         settings = " ".join(f"{name}={value}" for name, value in best.params.items())
-        return (
-            f"Best of {len(study.trials)} trials, number {best.number}: {best.value:g}, {settings}"
-        )
+        name = f"trial_{best.user_attrs[DIRECTORY]:04}"
+        return f"Best of {n_trials} trials, {name}: {best.value:g}, {settings}"
 
 
 def _arguments(part: Part) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from rlpyt.utils.names import did_you_mean, import_extra
 
 # Optuna's own record of a study, in the directory of the search.
 JOURNAL = "optuna.log"
-_DIRECTORY = "directory"  # Attribute of a trial: the number in the name of its directory.
+DIRECTORY = "directory"  # Attribute of a trial: the number in the name of its directory.
 
 
 def run_search(
@@ -62,7 +62,8 @@ def run_search(
     pruner rejects ends early. A trial with a run that failed counts as failed.
 
     Launched again into its directory, the search continues the study in ``optuna.log``, and may add
-    trials. A retried trial is a new trial of the study.
+    trials. An interrupted or retried trial goes on in its directory as a new trial of the study;
+    there, the former one counts as failed.
 
     Args:
         script: path of a Python file, see :mod:`~rlpyt.experiments.sweeps.launch`.
@@ -119,16 +120,15 @@ def run_search(
         "direction": direction,
     }
     with sweep.opened("search", identity):
-        storage = _open_storage(optuna, exp_dir)
         study = optuna.create_study(
-            storage=storage,
+            storage=_open_storage(optuna, exp_dir),
             study_name="search",
             direction=direction,
             sampler=sampler,
             pruner=pruner,
             load_if_exists=True,
         )
-        search = _Search(optuna, storage, study, exp_dir, space, runs_per_setting, base, metric)
+        search = _Search(optuna, study, exp_dir, space, runs_per_setting, base, metric)
         search.restore(retry_failed)
         failure = None
         try:
@@ -162,7 +162,7 @@ def _replace_states(runs: Iterable[Run], states: Sequence[str], state: str) -> N
 
 @dataclass
 class _Trial:
-    """Running trial: Optuna's trial, its runs, and the number of reported values."""
+    """Trial of this launch: Optuna's trial, its runs, and the number of reported values."""
 
     optuna_trial: Any
     runs: list[Run]
@@ -174,7 +174,6 @@ class _Search:
     """Running search, which starts the trials of a study and reports their values."""
 
     optuna: Any
-    storage: Any
     study: Any
     exp_dir: str
     space: Space
@@ -182,48 +181,42 @@ class _Search:
     base: Mapping[str, Any] | None
     metric: str
     open: dict[int, _Trial] = field(default_factory=dict)  # By the number in the directory's name.
-    closed: dict[int, list[Run]] = field(default_factory=dict)
 
     def restore(self, retry_failed: bool) -> None:
-        """Continue the trials of earlier launches."""
+        """Begin those trials of earlier launches again that were interrupted, or are retried."""
         states = self.optuna.trial.TrialState
-        latest = {}  # By directory; the last entry of a trial that was retried.
-        for trial in self.study.trials:
-            if _DIRECTORY in trial.user_attrs:
-                latest[trial.user_attrs[_DIRECTORY]] = trial
-            elif trial.state == states.RUNNING:  # Killed before it had all settings.
-                self.study.tell(trial.number, state=states.FAIL)
-        for n, trial in latest.items():
+        for trial in self.study.get_trials(states=(states.RUNNING,)):
+            self.study.tell(trial.number, state=states.FAIL)
+        for n, trial in self._latest().items():
             runs = self._runs(n, trial.params)
-            failed = [run for run in runs if run.status.state == FAILED]
-            if trial.state == states.RUNNING:
-                self.open[n] = _Trial(self._take_up(trial), runs, len(trial.intermediate_values))
-            elif trial.state == states.FAIL and failed and retry_failed:
-                self.study.enqueue_trial(trial.params)
-                self.open[n] = _Trial(self._ask(n), runs)
-                _replace_states(failed, (FAILED,), INTERRUPTED)
-            else:
-                self.closed[n] = runs
+            of_runs = {run.status.state for run in runs}
             if trial.state == states.PRUNED:
                 _replace_states(runs, (INTERRUPTED, RUNNING), PRUNED)
+            elif trial.state == states.FAIL and (
+                retry_failed if FAILED in of_runs else of_runs != {FINISHED}
+            ):
+                self.study.enqueue_trial(trial.params)
+                self.open[n] = _Trial(self._ask(n), runs)
+                _replace_states(runs, (FAILED,), INTERRUPTED)
 
-    def _take_up(self, trial: Any) -> Any:
-        """Return a running trial as an object that takes reports."""
-        study_id = self.storage.get_study_id_from_name(self.study.study_name)
-        trial_id = self.storage.get_trial_id_from_study_id_trial_number(study_id, trial.number)
-        return self.optuna.trial.Trial(self.study, trial_id)
+    def _latest(self) -> dict[int, Any]:
+        """Return the latest trial of the study in each directory."""
+        trials = self.study.get_trials(deepcopy=False)
+        return {t.user_attrs[DIRECTORY]: t for t in trials if DIRECTORY in t.user_attrs}
 
     def _ask(self, n: int) -> Any:
         """Return a new trial, with queued settings or settings from Optuna."""
         trial = self.study.ask(self._distributions())
-        trial.set_user_attr(_DIRECTORY, n)
+        trial.set_user_attr(DIRECTORY, n)
         return trial
 
     def runs(self, n_trials: int) -> Iterator[Run]:
         """Yield the runs of all trials; settings are chosen when the first run gets a slot."""
+        earlier = self._latest()
         for n in range(n_trials):
-            if n in self.closed:
-                yield from (run for run in self.closed[n] if run.status.state != NEW)
+            if n not in self.open and n in earlier:
+                runs = self._runs(n, earlier[n].params)
+                yield from (run for run in runs if run.status.state != NEW)
                 continue
             if n not in self.open:
                 self.report_ended()
@@ -256,7 +249,6 @@ class _Search:
 
     def _close(self, n: int, state: Any) -> None:
         trial = self.open.pop(n)
-        self.closed[n] = trial.runs
         values = self._means(trial.runs)
         for row, value in values[trial.n_reported :]:
             trial.optuna_trial.report(value, row)

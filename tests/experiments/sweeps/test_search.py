@@ -176,16 +176,18 @@ def test_a_killed_search_goes_on(script, tmp_path, optuna):
     launcher.wait()
     again = search(tmp_path, script, 4)
     assert [read_status(str(log_dir), 0).attempt for log_dir in log_dirs] == [1, 1, 2, 1]
-    assert [t.state.name for t in again.trials] == ["COMPLETE", "FAIL", "COMPLETE", "COMPLETE"]
+    states = [trial.state.name for trial in again.trials]
+    assert states == ["COMPLETE", "FAIL", "FAIL", "COMPLETE", "COMPLETE"]
     drawn = [load_variant(log_dir)["algo"]["x"] for log_dir in log_dirs]
+    drawn.insert(2, drawn[2])  # The trial that was killed is there twice.
     assert [trial.params["algo.x"] for trial in again.trials] == drawn
-    assert len(again.trials[2].intermediate_values) == 3
+    assert len(again.trials[3].intermediate_values) == 3
     (log_dirs[1] / "broken").unlink()
     retried = search(tmp_path, script, 4, retry_failed=True)
     assert [read_status(str(log_dir), 0).attempt for log_dir in log_dirs] == [1, 2, 2, 1]
-    assert [trial.params["algo.x"] for trial in retried.trials[:4]] == drawn
-    assert retried.trials[4].state.name == "COMPLETE"
-    assert retried.trials[4].params == retried.trials[1].params
+    assert [trial.params["algo.x"] for trial in retried.trials[:5]] == drawn
+    assert retried.trials[5].state.name == "COMPLETE"
+    assert retried.trials[5].params == retried.trials[1].params
     (tmp_path / "s" / "optuna.log").unlink()
     with pytest.raises(ValueError, match=r"optuna\.log"):
         search(tmp_path, script, 4)
