@@ -15,6 +15,7 @@ from rlpyt.agents.recurrent import (
     AlternatingRecurrentAgentMixin as AlternatingRecurrentAgentMixin,
     RecurrentAgentMixin as RecurrentAgentMixin,
 )
+from rlpyt.core.masks import ACTION_MASK
 from rlpyt.core.records import (
     AgentInputs as AgentInputs,
     AgentInputsRnn as AgentInputsRnn,
@@ -63,9 +64,8 @@ class BaseAgent:
         cpu_outputs: whether training batches stay on the CPU and outputs for losses are moved
             there, as in rlpyt 0.1.2; otherwise both are on ``device``.
         sampler_device: device of the sampler's batches, to which actions and values are moved.
-        mask_field: observation field with a mask of the allowed actions, which is removed before
-            the network runs; None for "action_mask" with networks of this library, and for no mask
-            with others, which see all fields.
+        mask_field: name of the observation field with a mask of the allowed actions, which is
+            removed before the network runs; None leaves all fields to the network.
     """
 
     __signature__ = ConstructorSignature()
@@ -77,7 +77,7 @@ class BaseAgent:
     alternating = False
     spans_episodes: Any = False
     q_kind: str | None = None
-    mask_field: str | None = None
+    mask_field: str | None = ACTION_MASK
     _mask_reader: MaskField | None = None
     # Models that take one vector; an encoder turns other observations into one.
     vector_models: tuple[type[torch.nn.Module], ...] = ()

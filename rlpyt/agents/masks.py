@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from rlpyt.core.masks import ACTION_MASK
 from rlpyt.core.records import EnvSpaces
-from rlpyt.models.autocast import model_class
 from rlpyt.models.space_kinds import Choices, action_kind, record_parts
 from rlpyt.utils.collections import record_class
-from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
 
 if TYPE_CHECKING:
@@ -39,7 +35,7 @@ def find_mask(agent: BaseAgent, spaces: EnvSpaces) -> tuple[MaskField | None, En
     """Find the mask in the observations of an environment.
 
     Args:
-        agent: agent, with ``ModelCls`` and ``mask_field``.
+        agent: agent, with ``mask_field``.
         spaces: spaces of the environment.
 
     Returns:
@@ -49,25 +45,20 @@ def find_mask(agent: BaseAgent, spaces: EnvSpaces) -> tuple[MaskField | None, En
         ValueError: if an action is not one discrete choice, or the mask has another length.
     """
     agent_name = type(agent).__name__
-    parts, name = record_parts(spaces.observation), agent.mask_field or ACTION_MASK
-    if name not in parts:
+    parts, name = record_parts(spaces.observation), agent.mask_field
+    if name is None or name not in parts:
         return None, spaces
-    if agent.mask_field is None and not _is_of_library(agent.ModelCls):
-        logger.log(
-            f"Observations have an {name}, which is left to the network: with {agent_name}."
-            f"mask_field = {name!r}, the agent would respect it, and the network not see it."
-        )
-        return None, spaces
+    remedy = f"rename the field, or set {agent_name}.mask_field = None to leave it to the network"
     kind, shape = action_kind(spaces.action), parts[name].shape
     if not (isinstance(kind, Choices) and kind.nvec.ndim == 0):
         raise ValueError(
             f"observations have an {name}, which {agent_name} takes for one discrete action, but "
-            f"the action space is {spaces.action}: rename the field"
+            f"the action space is {spaces.action}: {remedy}"
         )
     if tuple(shape) != (int(kind.nvec),):
         raise ValueError(
             f"{name} has shape {tuple(shape)}, but there are {int(kind.nvec)} actions: give one "
-            "entry for each, or rename the field"
+            f"entry for each, or {remedy}"
         )
     # Without other fields the network gets the mask.
     rest = {key: part for key, part in parts.items() if key != name} or parts
@@ -76,10 +67,3 @@ def find_mask(agent: BaseAgent, spaces: EnvSpaces) -> tuple[MaskField | None, En
         record_space = getattr(spaces.observation, "space", spaces.observation)
         space = type(record_space)(list(rest.values()), record_class("obs", tuple(rest)))
     return MaskField(name, tuple(rest)), spaces._replace(observation=space)
-
-
-def _is_of_library(ModelCls: Any) -> bool:
-    """Return whether networks of ``ModelCls`` have a forward pass of this library."""
-    cls = model_class(ModelCls)
-    forward = getattr(cls.func if isinstance(cls, partial) else cls, "forward", None)
-    return getattr(forward, "__module__", "").startswith("rlpyt.models.")

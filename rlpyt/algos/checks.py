@@ -60,12 +60,6 @@ def check_positive(algo: RlAlgorithm, name: str, remedy: str = "make it positive
         raise ValueError(f"{name} is {value}: {remedy}")
 
 
-def check_clip_grad_norm(algo: RlAlgorithm) -> None:
-    """Raise ``ValueError`` unless ``clip_grad_norm`` of a library's update is positive or None."""
-    if are_of_library(algo, "optimize_agent"):
-        check_positive(algo, "clip_grad_norm", "make it positive, or None")
-
-
 def check_fraction(algo: RlAlgorithm, *names: str) -> None:
     """Raise ``ValueError`` if one of these settings of ``algo`` is outside [0, 1]."""
     for name in names:
@@ -112,12 +106,6 @@ def keeps_methods(algo: RlAlgorithm, AlgoCls: Any, methods: Sequence[str]) -> bo
     """Return whether ``algo`` has these methods from ``AlgoCls``, or neither has them."""
     cls = type(algo)
     return all(getattr(cls, name, None) is getattr(AlgoCls, name, None) for name in methods)
-
-
-def are_of_library(role: Any, *methods: str) -> bool:
-    """Return whether these methods of an algorithm or agent are this library's, not a program's."""
-    modules = [getattr(role, name).__module__ for name in methods]
-    return all(module.startswith(("rlpyt.algos.", "rlpyt.agents.")) for module in modules)
 
 
 def check_agent(algo: DQN | PQN, AlgoCls: Any, recurrent: bool | None = False) -> None:

@@ -13,7 +13,6 @@ import torch
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import (
     MANY_MASKED,
-    check_clip_grad_norm,
     check_fraction,
     check_masks,
     check_positive,
@@ -243,7 +242,7 @@ class ReplayAlgorithm(RlAlgorithm):
         """Raise ``ValueError`` for settings that would fail later or never start training."""
         make_whole(self, "batch_size", "n_step_return", "target_update_interval")
         check_positive(self, "replay_ratio", "make it positive, since 0 allows no updates")
-        check_clip_grad_norm(self)
+        check_positive(self, "clip_grad_norm", "make it positive, or None")
         check_fraction(self, "discount", "target_update_tau")
         check_replay_size(self, self._n_samplers)
 

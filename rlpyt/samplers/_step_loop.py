@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from rlpyt.core.protocols import AgentLike
-from rlpyt.core.records import AgentInputs, NotFiniteError, record_success
+from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo, record_success
 from rlpyt.core.rows import (
     NUMBERS,
     MisfitError,
@@ -76,9 +76,8 @@ class StepLoop:
         self._active: list[int] = []
         self._waiting: list[int] = []
         self._has_completed = False  # Whether the last step ended a trajectory.
-        # The library's classes ignore agent_info, so it is divided only for others.
-        counts = type(traj_infos[0]).step
-        self._reads_info = not counts.__module__.startswith(("rlpyt.core.", "rlpyt.envs.atari."))
+        # agent_info is divided only for a class that may use it.
+        self._reads_info = type(traj_infos[0]).step is not TrajInfo.step
 
     def run(
         self,

@@ -1,6 +1,5 @@
 """Agents never take a forbidden action, and their outputs for losses leave it out."""
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,8 +16,6 @@ from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.sac_discrete_agent import DiscreteSacAgent
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
-from rlpyt.models.autocast import Autocast
-from rlpyt.models.dqn.mlp_dqn_model import MlpDqnModel
 from rlpyt.spaces.composite import Composite
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
@@ -153,12 +150,8 @@ class Plain(torch.nn.Module):
         return torch.softmax(logits, -1), logits[..., 0]
 
 
-class MaskedAgent(CategoricalPgAgent):
-    mask_field = "action_mask"
-
-
 def test_model_without_a_mask() -> None:
-    agent = MaskedAgent(ModelCls=Plain)
+    agent = CategoricalPgAgent(ModelCls=Plain)
     agent.initialize(spaces())
     observation, *others = inputs(B)
     dist_info, _ = agent(observation, *others)
@@ -184,35 +177,24 @@ def test_refusals(agent: Any, env_spaces: EnvSpaces, name: str) -> None:
 
 def test_agents_that_take_no_masks() -> None:
     agent = BaseAgent(ModelCls=Plain)
-    agent.mask_field = "action_mask"
     agent.initialize(spaces())
     with pytest.raises(NotImplementedError, match="mask_outputs"):
         agent.run_model(agent.model, *inputs(B))
 
 
 class Reader(Plain):
-    """A model of a program that knows masks of another shape, and no other way to get them."""
+    """A model that uses masks of another shape itself."""
 
     def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
         assert observation.action_mask.shape[-2:] == (2, A)
         return super().forward(observation.state, prev_action, prev_reward)
 
 
-def test_networks_of_programs_see_the_mask() -> None:
+def test_networks_may_see_the_mask() -> None:
     agent = CategoricalPgAgent(ModelCls=Reader)
+    agent.mask_field = None
     parts = [FloatBox(-1, 1, (3,)), IntBox(0, 2, (2, A))]
     agent.initialize(EnvSpaces(Composite(parts, Observation), IntBox(0, A)))
     assert agent.env_spaces.observation.names == ("state", "action_mask")
     observation = Observation(torch.randn(B, 3), torch.zeros(B, 2, A))
     assert (agent(observation, *inputs(B)[1:])[0].prob > 0).all()
-
-
-class Wider(MlpDqnModel):
-    """A network of a program, with the forward pass of the library."""
-
-
-@pytest.mark.parametrize("ModelCls", [Wider, Autocast(Wider), partial(MlpDqnModel, dueling=True)])
-def test_a_forward_pass_of_the_library_does_not_see_the_mask(ModelCls: Any) -> None:
-    agent = mlp_agent.MlpDqnAgent(ModelCls=ModelCls, model_kwargs=SMALL)
-    agent.initialize(spaces())
-    assert agent.env_spaces.observation.shape == (3,)

@@ -392,20 +392,17 @@ def test_an_algorithm_has_its_own_number_of_critics() -> None:
 
 
 class OwnUpdate(DQN):
-    """No clipping unless the norm is positive, and a loss that knows which steps count."""
+    """An update that knows which steps count."""
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
-        assert self.clip_grad_norm <= 0
         return ()
 
 
 def test_settings_are_left_to_an_update_of_a_program() -> None:
-    algo, sampler, agent = OwnUpdate(clip_grad_norm=-1), make_runner().sampler, CorridorAgent()
+    algo, sampler, agent = OwnUpdate(), make_runner().sampler, CorridorAgent()
     examples = sampler.initialize(agent, seed=0)
     algo.initialize(agent, 10**6, sampler.batch_spec, False, examples)
     assert algo.optimize_agent(0) == ()
-    with pytest.raises(ValueError, match="clip_grad_norm"):
-        DQN(clip_grad_norm=-1).initialize(agent, 10**6, sampler.batch_spec, True, examples)
     with pytest.raises(ValueError, match="mid_batch_reset"):
         DQN().initialize(agent, 10**6, sampler.batch_spec, False, examples)
 

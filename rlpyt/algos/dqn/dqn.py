@@ -10,7 +10,6 @@ import torch
 
 from rlpyt.algos._optim import with_defaults
 from rlpyt.algos.checks import (
-    are_of_library,
     check_agent,
     check_agent_has,
     check_fraction,
@@ -178,7 +177,7 @@ class DQN(ReplayAlgorithm):
             check_positive(self, "default_priority", "make it positive, or None for delta_clip")
         if self.munchausen_alpha:
             check_munchausen(self)
-        if not self.agent.recurrent and are_of_library(self, "loss", "optimize_agent"):
+        if not self.agent.recurrent and type(self).optimize_agent is ReplayAlgorithm.optimize_agent:
             check_resets_at_once(self)
 
     def _configure_agent(self) -> None:

@@ -9,8 +9,8 @@ import torch
 from rlpyt.algos.checks import (
     check_agent,
     check_agent_has,
-    check_clip_grad_norm,
     check_fraction,
+    check_positive,
     check_resets_at_once,
 )
 from rlpyt.algos.losses import huber_td_loss, masked_mean
@@ -108,7 +108,7 @@ class PQN(OnPolicyAlgorithm):
         check_agent(self, PQN, recurrent=None)
         check_agent_has(self, "set_epsilon_itr_min_max", "MlpPqnAgent")
         check_fraction(self, "discount", "q_lambda")
-        check_clip_grad_norm(self)
+        check_positive(self, "clip_grad_norm", "make it positive, or None")
         check_resets_at_once(self)
 
     # --- The batch ---------------------------------------------------------------------------

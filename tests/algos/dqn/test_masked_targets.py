@@ -62,7 +62,6 @@ SPACES = EnvSpaces(
 
 def with_agent(algo: Any, AgentCls: Any, kind: str, **kwargs: Any) -> Any:
     algo.agent = AgentCls(ModelCls=Table, model_kwargs={"kind": kind}, **kwargs)
-    algo.agent.mask_field = "action_mask"
     algo.agent.initialize(SPACES)
     algo.agent.target_model.q.data = torch.tensor(TARGET_Q)
     return algo
@@ -144,7 +143,6 @@ def test_loss_at_an_end_that_allows_nothing() -> None:
 
 def test_values_of_pqn() -> None:
     agent = PqnAgent(ModelCls=Table)
-    agent.mask_field = "action_mask"
     agent.initialize(SPACES)
     assert agent.value(*inputs()).tolist() == [5, 9, 9, 9]
     assert agent.step(*inputs()).agent_info.value.tolist() == [5, 9, 9, 9]

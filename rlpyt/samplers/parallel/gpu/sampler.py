@@ -14,6 +14,7 @@ from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.parallel.gpu.action_server import (
     ActionServer,
     Group,
+    NoOverlapAlternatingActionServer,
     Served,
     connect_workers,
     serve_again,
@@ -144,7 +145,9 @@ class GpuSamplerBase(ParallelSamplerBase):
     # --- Hooks of the start -----------------------------------------------------------------------
 
     def _needs_equal_shares(self, worker_process: Any) -> bool:
-        is_ours = type(self).serve_actions_evaluation.__module__ == ActionServer.__module__
+        servers = (ActionServer, NoOverlapAlternatingActionServer)
+        own = type(self).serve_actions_evaluation
+        is_ours = own in [server.serve_actions_evaluation for server in servers]
         return super()._needs_equal_shares(worker_process) or not is_ours
 
     def _agent_init(
