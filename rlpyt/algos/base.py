@@ -111,6 +111,9 @@ class RlAlgorithm:
         bootstrap_value: whether the sampler records values after the last step of a batch.
         compile: whether updates are compiled: False, True, or keywords of ``torch.compile``.
         only_async: whether the algorithm trains only in asynchronous runs.
+        q_kind: kind of networks that the loss takes, as ``q_kind`` of the agent. A subclass with
+            another loss may take others: only a class that sets it is compared with its agent.
+        agent_example: name of a fitting agent, for errors.
         update_counter: number of gradient updates so far.
     """
 
@@ -121,6 +124,8 @@ class RlAlgorithm:
     bootstrap_value = False
     compile: Any = False
     only_async = False
+    q_kind: str | None = None
+    agent_example = ""
     update_counter = 0
 
     min_itr_learn: int
@@ -166,6 +171,31 @@ class RlAlgorithm:
             self.update_counter = 0
             self.recompile()
         self.agent = agent
+
+    def _check_agent_and_sampler(self, recurrent: bool | None) -> None:
+        """Raise ``ValueError`` if the library's loss cannot train this agent on these batches.
+
+        Args:
+            recurrent: whether the loss takes sequences; None for sequences and single steps.
+        """
+        if "q_kind" not in vars(type(self)):
+            return
+        agent, name, kind = type(self.agent).__name__, type(self).__name__, self.agent.q_kind
+        remedy = f"use an agent such as {self.agent_example}, or the algorithm of that agent"
+        if recurrent and not self.agent.recurrent:
+            raise ValueError(f"{name} trains recurrent agents, but {agent} is not: {remedy}")
+        if self.agent.recurrent and recurrent is False:
+            raise ValueError(f"{name} trains on single steps, but {agent} is recurrent: {remedy}")
+        if kind not in (None, self.q_kind):
+            raise ValueError(
+                f"the agent {agent} has networks of the kind {kind!r}, but the loss of {name} "
+                f"takes {self.q_kind!r}: {remedy}"
+            )
+        if not self.mid_batch_reset and not recurrent:
+            raise ValueError(
+                f"mid_batch_reset is False, but {name} trains on every step of a batch: use a "
+                "sampler whose collector resets environments at once, such as CpuResetCollector"
+            )
 
     def recompile(self) -> None:
         """Compile updates anew, if they are compiled.

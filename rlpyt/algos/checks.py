@@ -16,25 +16,14 @@ if TYPE_CHECKING:
     from rlpyt.algos.base import RlAlgorithm
     from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
     from rlpyt.algos.dqn.dqn import DQN
-    from rlpyt.algos.dqn.pqn import PQN
     from rlpyt.algos.qpg.d4pg import D4PG
     from rlpyt.algos.replay import ReplayAlgorithm
     from rlpyt.algos.sequences import SequenceReplay
 
-# A subclass that overrides one of these may need other outputs of the agent than our loss does.
-METHODS_OF_THE_LOSS = ("loss", "_get_loss_values", "_apply_optimization", "optimize_agent")
 # Training ends after this number of successive updates without a valid sample.
 MAX_MASKED_UPDATES = 100
 # The log warns if a larger fraction of an iteration's samples is masked.
 MANY_MASKED = 0.4
-# Description, algorithm and agent for every ``q_kind``.
-Q_KINDS = {
-    "value": ("values", "DQN", "DqnAgent"),
-    "value alone": ("values without a target network", "PQN", "PqnAgent"),
-    "categorical": ("distributions of returns", "CategoricalDQN", "CatDqnAgent"),
-    "quantile": ("quantiles of returns", "QRDQN", "QrDqnAgent"),
-    "implicit quantile": ("quantiles of returns at random fractions", "IQN", "IqnAgent"),
-}
 
 
 # --- Numbers --------------------------------------------------------------------------------------
@@ -102,45 +91,6 @@ def warn_of_range(algo: CategoricalDQN | D4PG, opt_info: Any) -> None:
 # --- Agent and sampler ----------------------------------------------------------------------------
 
 
-def keeps_methods(algo: RlAlgorithm, AlgoCls: Any, methods: Sequence[str]) -> bool:
-    """Return whether ``algo`` has these methods from ``AlgoCls``, or neither has them."""
-    cls = type(algo)
-    return all(getattr(cls, name, None) is getattr(AlgoCls, name, None) for name in methods)
-
-
-def check_agent(algo: DQN | PQN, AlgoCls: Any, recurrent: bool | None = False) -> None:
-    """Raise ``ValueError`` if the agent's outputs do not suit the loss of ``AlgoCls``.
-
-    Args:
-        algo: algorithm with ``q_kind``, the kind of network output that its loss takes.
-        AlgoCls: class that defines the loss; an ``algo`` that overrides it is not checked.
-        recurrent: whether the loss takes sequences; None if it also takes single steps.
-    """
-    if not keeps_methods(algo, AlgoCls, METHODS_OF_THE_LOSS):
-        return
-    agent, name = type(algo.agent).__name__, type(algo).__name__
-    if recurrent and not algo.agent.recurrent:
-        raise ValueError(
-            f"{name} trains recurrent agents, but {agent} is not recurrent: use an agent such as "
-            "R2d1Agent, or the algorithm DQN"
-        )
-    if algo.agent.recurrent and recurrent is False:
-        raise ValueError(
-            f"the agent {agent} is recurrent, but {name} trains on single steps: use R2D1, or an "
-            "agent such as DqnAgent"
-        )
-    # Of the class that acts: the step of a program may take any outputs.
-    classes = type(algo.agent).__mro__
-    acting = next((cls for cls in classes if vars(cls).keys() & {"step", "q_kind"}), object)
-    kind = vars(acting).get("q_kind") or algo.q_kind
-    if kind != algo.q_kind and kind in Q_KINDS:
-        (given, AlgoOfKind, _), (expected, _, AgentOfKind) = Q_KINDS[kind], Q_KINDS[algo.q_kind]
-        raise ValueError(
-            f"the agent {agent} outputs {given}, but the loss of {name} takes {expected}: use the "
-            f"algorithm {AlgoOfKind}, or an agent such as {AgentOfKind}"
-        )
-
-
 def check_agent_has(algo: RlAlgorithm, name: str, such_as: str) -> None:
     """Raise ``ValueError`` if the agent lacks a method that ``algo`` calls.
 
@@ -153,16 +103,6 @@ def check_agent_has(algo: RlAlgorithm, name: str, such_as: str) -> None:
         raise ValueError(
             f"the agent {type(algo.agent).__name__} has no {name}(): {type(algo).__name__} trains "
             f"agents such as {such_as}"
-        )
-
-
-def check_resets_at_once(algo: RlAlgorithm) -> None:
-    """Raise ``ValueError`` if batches hold steps after the end of an episode."""
-    if not algo.mid_batch_reset:
-        raise ValueError(
-            f"mid_batch_reset is False, but {type(algo).__name__} trains on every step of a "
-            "batch: use a sampler whose collector resets environments at once, such as "
-            "CpuResetCollector"
         )
 
 

@@ -17,7 +17,6 @@ from rlpyt.algos.checks import (
     check_masks,
     check_positive,
     check_replay_size,
-    keeps_methods,
     make_whole,
     warn_without_timeout,
 )
@@ -25,7 +24,6 @@ from rlpyt.core.protocols import AgentLike, Stateful
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
-from rlpyt.replays.priorities import PrioritizedReplay
 from rlpyt.utils.buffer import leaves
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
@@ -240,6 +238,7 @@ class ReplayAlgorithm(RlAlgorithm):
 
     def _check_settings(self) -> None:
         """Raise ``ValueError`` for settings that would fail later or never start training."""
+        self._check_agent_and_sampler(recurrent=self.trains_on_sequences)
         make_whole(self, "batch_size", "n_step_return", "target_update_interval")
         check_positive(self, "replay_ratio", "make it positive, since 0 allows no updates")
         check_positive(self, "clip_grad_norm", "make it positive, or None")
@@ -319,12 +318,6 @@ class ReplayAlgorithm(RlAlgorithm):
                 f"ReplayBufferCls={ReplayCls} makes a buffer for one process, and no other process "
                 "can write to it: in asynchronous mode pass one such as AsyncUniformReplayBuffer, "
                 "which has AsyncReplayBufferMixin first among its bases"
-            )
-        ignores = keeps_methods(self, ReplayAlgorithm, ("optimize_agent", "update_priorities"))
-        if isinstance(self.replay_buffer, PrioritizedReplay) and ignores:
-            logger.log(
-                f"WARNING: {type(self).__name__} sets no priorities, so "
-                f"{type(self.replay_buffer).__name__} draws uniformly: use a uniform replay buffer"
             )
         logger.log(self._describe_replay(example))
 

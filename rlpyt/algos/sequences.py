@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rlpyt.algos.checks import check_agent_info, keeps_methods
+from rlpyt.algos.checks import check_agent_info
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out
 from rlpyt.algos.rollouts import replaced
 from rlpyt.core.records import BatchSpec, extended
@@ -61,8 +61,10 @@ class SequenceReplay(ReplayAlgorithm):
 
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
         # A subclass with another loop decides what to append.
-        our_loop = keeps_methods(self, SequenceReplay, ("optimize_agent", "add_samples_to_buffer"))
-        self._stores_valid = our_loop and not self.mid_batch_reset
+        cls = type(self)
+        is_our_loop = cls.optimize_agent is ReplayAlgorithm.optimize_agent
+        is_our_loop &= cls.add_samples_to_buffer is ReplayAlgorithm.add_samples_to_buffer
+        self._stores_valid = is_our_loop and not self.mid_batch_reset
         if self._stores_valid:
             example = extended(type(example), ("valid",), "Valid")(*example, True)
         kwargs = super()._replay_kwargs(example, batch_spec)

@@ -151,26 +151,26 @@ def test_settings(AlgoCls: Any, settings: dict[str, Any], named: str) -> None:
 @pytest.mark.parametrize(
     ("AlgoCls", "AgentCls", "remedy"),
     [
-        (DQN, VectorCatDqnAgent, "CategoricalDQN"),
-        (DQN, MlpQrDqnAgent, "QRDQN"),
-        (DQN, MlpIqnAgent, "IQN"),
-        (DQN, MlpR2d1Agent, "R2D1"),
-        (DQN, MlpPqnAgent, "PQN"),
+        (DQN, VectorCatDqnAgent, "categorical.*DqnAgent"),
+        (DQN, MlpQrDqnAgent, "quantile"),
+        (DQN, MlpIqnAgent, "implicit quantile"),
+        (DQN, MlpR2d1Agent, "recurrent"),
+        (DQN, MlpPqnAgent, "value alone"),
         (PQN, MlpDqnAgent, "value"),
         (PQN, GenericFfAgent, "MlpPqnAgent"),
         (PQN, lstm_agent, "MlpPqnAgent"),
         (PQN, MlpR2d1Agent, "value"),
         (CategoricalDQN, VectorDqnAgent, "CatDqnAgent"),
-        (CategoricalDQN, MlpQrDqnAgent, "distributions"),
-        (CategoricalDQN, MlpIqnAgent, "distributions"),
-        (CategoricalDQN, MlpR2d1Agent, "R2D1"),
+        (CategoricalDQN, MlpQrDqnAgent, "categorical"),
+        (CategoricalDQN, MlpIqnAgent, "categorical"),
+        (CategoricalDQN, MlpR2d1Agent, "recurrent"),
         *[
-            (cls, other, "quantiles")
+            (cls, other, "quantile")
             for cls in (QRDQN, IQN)
             for other in (AGENTS[DQN], VectorCatDqnAgent)
         ],
         (R2D1, MlpDqnAgent, "R2d1Agent"),
-        (R2D1, MlpPqnLstmAgent, "PQN"),
+        (R2D1, MlpPqnLstmAgent, "value alone"),
         (DDPG, Td3Agent, "DdpgAgent"),
         (DDPG, D4pgAgent, "DdpgAgent"),
         (TD3, DdpgAgent, "Td3Agent"),
@@ -195,8 +195,8 @@ def test_agents_of_other_algorithms(AlgoCls: Any, AgentCls: Any, remedy: str) ->
 )
 def test_agents_without_a_policy(AlgoCls: Any, there: Any, named: str) -> None:
     algo = AlgoCls(**there.SETTINGS)
-    with pytest.raises(ValueError, match=f"MlpDqnAgent.*{named}"):
-        algo.initialize(made(MlpDqnAgent()), 100, there.SPEC, True, there.examples())
+    with pytest.raises(ValueError, match=f"GenericFfAgent.*{named}"):
+        algo.initialize(made(GenericFfAgent()), 100, there.SPEC, True, there.examples())
 
 
 @pytest.mark.parametrize("AlgoCls", [DQN, CategoricalDQN, QRDQN, IQN, PQN, DDPG, SAC, SAC_V])

@@ -20,7 +20,6 @@ from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.base import RlAlgorithm
-from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.qpg.ddpg import DDPG
@@ -301,24 +300,6 @@ def test_a_sampler_has_only_the_methods_of_its_time() -> None:
     runner.sampler = OfflineSampler()
     runner.train()
     assert runner.algo.update_counter > 0
-
-
-class OwnCategoricalAgent(CorridorAgent):
-    """Acts by distributions, although its base class acts by values."""
-
-    def step(self, *inputs: Any) -> Any:
-        raise AssertionError("it does not act here")
-
-    def give_V_min_max(self, *bounds: Any) -> None:
-        self.bounds = bounds
-
-
-def test_an_agent_that_acts_by_other_outputs_than_its_base_class() -> None:
-    algo, sampler, agent = CategoricalDQN(), make_runner().sampler, OwnCategoricalAgent()
-    examples = sampler.initialize(CorridorAgent(), seed=0)
-    agent.initialize(Corridor().spaces)
-    algo.initialize(agent, 100, sampler.batch_spec, True, examples)
-    assert agent.bounds == (-10, 10)
 
 
 class OwnDdpgAgent(BaseAgent):

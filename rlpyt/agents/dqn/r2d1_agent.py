@@ -37,8 +37,6 @@ class R2d1AgentBase(DqnAgent):
     Source: Kapturowski et al. 2019, Recurrent experience replay in distributed RL (ICLR).
     """
 
-    q_kind = DqnAgent.q_kind
-
     @property
     def prev_rnn_state(self) -> Nested:
         """The state [N,B,H] before the next step, or None for zeros."""

@@ -169,8 +169,6 @@ class DiscreteSacAgent(ActorCriticAgent):
 class AtariDiscreteSacAgent(AtariMixin, DiscreteSacAgent):
     """:class:`DiscreteSacAgent`, with the same arguments, and the network for images."""
 
-    q_kind = DiscreteSacAgent.q_kind
-
     def __init__(
         self,
         ModelCls: Any = AtariDqnModel,

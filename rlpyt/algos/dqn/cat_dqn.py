@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.checks import check_agent, check_range_of_returns, warn_of_range
+from rlpyt.algos.checks import check_range_of_returns, warn_of_range
 from rlpyt.algos.dqn.dqn import DQN, SamplesToBuffer as SamplesToBuffer
 from rlpyt.algos.losses import EPS as EPS, categorical_projection, categorical_td_loss
 from rlpyt.utils.quick_args import save__init__args
@@ -32,6 +32,7 @@ class CategoricalDQN(DQN):
 
     opt_info_fields = (*DQN.opt_info_fields, "edgeMass")
     q_kind = "categorical"
+    agent_example = "CatDqnAgent"
 
     _edge_mass: torch.Tensor | None = None  # In the last batch; other losses may not set it.
     warned_of_range = False
@@ -44,7 +45,6 @@ class CategoricalDQN(DQN):
         save__init__args(locals())
 
     def _check_settings(self) -> None:
-        check_agent(self, CategoricalDQN)
         super()._check_settings()
         check_range_of_returns(self)
 

@@ -10,12 +10,10 @@ import torch
 
 from rlpyt.algos._optim import with_defaults
 from rlpyt.algos.checks import (
-    check_agent,
     check_agent_has,
     check_fraction,
     check_munchausen,
     check_positive,
-    check_resets_at_once,
 )
 from rlpyt.algos.losses import (
     huber_td_loss,
@@ -109,7 +107,8 @@ class DQN(ReplayAlgorithm):
     """
 
     opt_info_fields: tuple[str, ...] = (*OptInfo._fields, "qMean")
-    q_kind = "value"  # Kind of network output that the loss takes.
+    q_kind = "value"
+    agent_example = "DqnAgent"
 
     _q_taken: torch.Tensor | None = None  # [...] Q(s, a) of the last batch, without gradient.
 
@@ -169,7 +168,6 @@ class DQN(ReplayAlgorithm):
     # --- Set-up ------------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
-        check_agent(self, DQN)
         super()._check_settings()
         check_positive(self, "delta_clip", "make it positive, or None")
         if self.prioritized_replay:
@@ -177,8 +175,6 @@ class DQN(ReplayAlgorithm):
             check_positive(self, "default_priority", "make it positive, or None for delta_clip")
         if self.munchausen_alpha:
             check_munchausen(self)
-        if not self.agent.recurrent and type(self).optimize_agent is ReplayAlgorithm.optimize_agent:
-            check_resets_at_once(self)
 
     def _configure_agent(self) -> None:
         check_agent_has(self, "set_epsilon_itr_min_max", "MlpDqnAgent")

@@ -33,6 +33,7 @@ class IQN(QRDQN):
     """
 
     q_kind = "implicit quantile"
+    agent_example = "IqnAgent"
 
     n_tau: int
     n_target_tau: int

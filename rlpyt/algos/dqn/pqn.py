@@ -7,11 +7,9 @@ from typing import Any
 import torch
 
 from rlpyt.algos.checks import (
-    check_agent,
     check_agent_has,
     check_fraction,
     check_positive,
-    check_resets_at_once,
 )
 from rlpyt.algos.losses import huber_td_loss, masked_mean
 from rlpyt.algos.on_policy import OnPolicyAlgorithm
@@ -73,7 +71,8 @@ class PQN(OnPolicyAlgorithm):
     """
 
     opt_info_fields = ("loss", "gradNorm", "tdAbsErr", "qMean")
-    q_kind = "value alone"  # Kind of network output that the loss takes.
+    q_kind = "value alone"
+    agent_example = "PqnAgent"
 
     q_lambda: float
     eps_steps: float
@@ -105,11 +104,10 @@ class PQN(OnPolicyAlgorithm):
         self.agent.set_epsilon_itr_min_max(0, self.eps_steps // steps_per_itr)
 
     def _check_settings(self, examples: Nested) -> None:
-        check_agent(self, PQN, recurrent=None)
+        self._check_agent_and_sampler(recurrent=None)
         check_agent_has(self, "set_epsilon_itr_min_max", "MlpPqnAgent")
         check_fraction(self, "discount", "q_lambda")
         check_positive(self, "clip_grad_norm", "make it positive, or None")
-        check_resets_at_once(self)
 
     # --- The batch ---------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from rlpyt.algos.checks import check_agent
 from rlpyt.algos.dqn.dqn import DQN, SamplesToBuffer as SamplesToBuffer
 from rlpyt.algos.losses import (
     n_step_target,
@@ -39,11 +38,11 @@ class QRDQN(DQN):
     """
 
     q_kind = "quantile"
+    agent_example = "QrDqnAgent"
 
     delta_clip: float
 
     def _check_settings(self) -> None:
-        check_agent(self, QRDQN)
         super()._check_settings()
         if self.delta_clip is None:
             raise ValueError(

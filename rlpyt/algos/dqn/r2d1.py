@@ -11,7 +11,6 @@ import torch
 
 from rlpyt.algos._optim import with_defaults
 from rlpyt.algos.checks import (
-    check_agent,
     check_agent_info,
     check_fraction,
     check_sequences,
@@ -115,6 +114,8 @@ class R2D1(SequenceReplay, DQN):
     """
 
     opt_info_fields = (*OptInfo._fields, "qMean")
+    q_kind = DQN.q_kind
+    agent_example = "R2d1Agent"
 
     pri_eta: float
     input_priorities: bool
@@ -175,7 +176,6 @@ class R2D1(SequenceReplay, DQN):
         return bool(self.prioritized_replay and self.input_priorities)
 
     def _check_settings(self) -> None:
-        check_agent(self, R2D1, recurrent=True)
         check_sequences(self)
         super()._check_settings()
         check_fraction(self, "pri_eta")

@@ -20,7 +20,6 @@ from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.models.batch_renorm import running_statistics
 from rlpyt.utils.collections import namedarraytuple
-from rlpyt.utils.logging import logger
 from rlpyt.utils.types import NDArray, Nested
 
 SamplesToBufferTl = namedarraytuple("SamplesToBufferTl", (*SamplesToBuffer._fields, "timeout"))
@@ -57,49 +56,10 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
     A subclass makes its optimizers (:meth:`make_optimizers`), names them
     (:meth:`named_optimizers`), and defines one update (:meth:`_apply_optimization`).
 
-    Attributes:
-        q_kind: kind of critics that the loss takes; must match ``q_kind`` of the agent.
-        agent_example: example of a fitting agent, for errors.
-
     Source: Pardo et al. 2018, arXiv:1712.00378, section 3.
     """
 
-    q_kind = ""
-    agent_example = ""
-
     # --- Set-up ------------------------------------------------------------------------------
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        name, agent = type(self).__name__, type(self.agent).__name__
-        if not self.mid_batch_reset and not self.trains_on_sequences:
-            self._object(
-                f"mid_batch_reset is False, but {name} trains on every step of a batch: use a "
-                "sampler whose collector resets environments at once, such as CpuResetCollector"
-            )
-        if self.trains_on_sequences and not self.agent.recurrent:
-            self._object(
-                f"{name} trains recurrent agents, but {agent} is not recurrent: use an agent such "
-                f"as {self.agent_example}, or the algorithm without recurrence"
-            )
-        if self.agent.recurrent and not self.trains_on_sequences:
-            self._object(
-                f"{name} trains on single transitions, but the agent {agent} is recurrent: use an "
-                f"agent without state, such as {self.agent_example}"
-            )
-        own = {**vars(type(self.agent)), **vars(self.agent)}
-        kind = own.get("q_kind", self.q_kind)  # A subclass may offer more.
-        if kind != self.q_kind:
-            self._object(
-                f"the agent {agent} has {kind}, but {name} trains {self.q_kind}: use an agent such "
-                f"as {self.agent_example}, or the algorithm of that agent"
-            )
-
-    def _object(self, objection: str) -> None:
-        """Raise ``ValueError``, but only warn for subclasses, which may fit after all."""
-        if "q_kind" in vars(type(self)):
-            raise ValueError(objection)
-        logger.log(f"WARNING: {objection}")
 
     def _configure_agent(self) -> None:
         if hasattr(self.agent, "give_min_itr_learn"):  # A DDPG agent for rlpyt 0.1.2 lacks it.

@@ -333,7 +333,7 @@ def test_settings(settings: dict[str, Any], named: str) -> None:
 
 
 def test_agents_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match="SacAgent is not recurrent: .*SacLstmAgent"):
+    with pytest.raises(ValueError, match="SacAgent is not: .*SacLstmAgent"):
         Run(agent=SacAgent())
     with pytest.raises(ValueError, match="without target networks"):
         Run(agent=SacLstmAgent(target_networks=False))
