@@ -8,7 +8,6 @@ A collector of your own overrides :meth:`BaseCollector.collect_batch`, usually o
 from __future__ import annotations
 
 import copy
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -231,7 +230,6 @@ class LoopCollector(DecorrelatingStartCollector):
     on_done: type[EndRule]
 
     _loop: StepLoop | None = None
-    _loop_of: tuple[Any, ...] = ()  # What it was made with.
     _batches: tuple[BatchRows, ...] = ()
     _put_off: dict[str, Any] = {}
 
@@ -240,11 +238,9 @@ class LoopCollector(DecorrelatingStartCollector):
     ) -> tuple[AgentInputs, list[Any], list[Any]]:
         if self.agent is not None:
             self.agent.sample_mode(itr)
-        loop = self._loop
-        now = agent_inputs, traj_infos, self.agent, self.envs, self.TrajInfoCls
-        if loop is None or any(map(operator.is_not, now, self._loop_of)):
-            loop, self._loop_of = self._make_loop(agent_inputs, traj_infos), now
-        completed = loop.run(self.batch_T, self._batch_rows())
+        if self._loop is None:
+            self._loop = self._make_loop(agent_inputs, traj_infos)
+        completed = self._loop.run(self.batch_T, self._batch_rows())
         self._look_at(self.samples_np)
         return agent_inputs, traj_infos, completed
 
@@ -283,10 +279,9 @@ class LoopCollector(DecorrelatingStartCollector):
 
     def _make_loop(self, agent_inputs: AgentInputs, traj_infos: list[Any]) -> StepLoop:
         """Make the loop over these objects; its views of them serve every batch."""
-        put_off = self._state_put_off()
         null_action = self.envs[0].action_space.null_value()
         actions = self.actions(self, agent_inputs, null_action, self.acting_noise)
-        self._loop = StepLoop(
+        loop = StepLoop(
             self.envs,
             traj_infos,
             self.TrajInfoCls,
@@ -295,9 +290,9 @@ class LoopCollector(DecorrelatingStartCollector):
             heartbeat_of(self.sync),
             self.env_ranks,
         )
-        if put_off:
-            self._loop.on_done.load_state_dict(put_off)
-        return self._loop
+        if self._put_off:
+            loop.on_done.load_state_dict(self._put_off)
+        return loop
 
     def _batch_rows(self) -> BatchRows:
         """Return the rows of the current batch; asynchronous sampling has two in turn."""

@@ -288,37 +288,6 @@ def test_real_numbers_after_an_integer_are_kept_or_named(capsys):
     assert capsys.readouterr().out.count("truncated") == 1
 
 
-def test_replaced_parts_of_a_collector_serve_the_next_batch():
-    class Threes(EchoAgent):
-        def step(self, observation, *others):
-            action, info = super().step(observation, *others)
-            return AgentStep(torch.full_like(action, 3), info)
-
-    sampler = start()
-    sampler.obtain_samples(0)
-    agent, envs = Threes(), [CountEnv(episode_steps=50)]
-    agent.initialize(sampler.agent.env_spaces)
-    envs[0].reset()
-    sampler.collector.agent, sampler.collector.envs = agent, envs
-    sampler.traj_infos = [TrajInfo()]
-    samples, infos = sampler.obtain_samples(1)
-    assert samples.agent.action[:, 0].tolist() == [3] * 6
-    assert (envs[0].count, infos, sampler.traj_infos[0].Length) == (6, [], 6)
-
-
-def test_a_replaced_class_of_trajectory_infos_serves_new_trajectories():
-    class Own(TrajInfo):
-        pass
-
-    sampler = start()
-    sampler.obtain_samples(0)
-    sampler.collector.TrajInfoCls = Own
-    completed = [info for itr in (1, 2) for info in sampler.obtain_samples(itr)[1]]
-    assert len(completed) > 1
-    assert [type(info) for info in completed[1:]] == [Own] * (len(completed) - 1)
-    assert type(sampler.traj_infos[0]) is Own
-
-
 def test_buffers_from_examples_without_an_environment():
     examples = {}
     agent, env = EchoAgent(), CountEnv()
