@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 
 from rlpyt.core.bounds import policy_bounds
+from rlpyt.utils.logging import logger
 from rlpyt.utils.types import NDArray
 
 
@@ -118,23 +119,24 @@ def _box(space: Any) -> Box:
 
 
 def check_one_choice(agent_name: str, space: Any) -> None:
-    """Raise an error unless an action is one number from 0 to ``space.n - 1``.
+    """Warn unless an action is one number from 0 to ``space.n - 1``, as a subclass need not take.
 
     Args:
-        agent_name: class of the agent, for the error message.
+        agent_name: class of the agent, for the message.
         space: action space; a missing ``shape`` or ``low`` is taken to be right.
 
     Raises:
-        ValueError: if the space is any other.
+        ValueError: if the space has no ``n``.
     """
-    is_single = getattr(space, "shape", ()) in ((), None)
-    is_one = hasattr(space, "n") and is_single and getattr(space, "low", 0) == 0
-    if not is_one:
-        raise ValueError(
-            f"{agent_name} needs one discrete action, a number from 0 to n - 1, but the "
-            f"action space is {space}: make it one in a wrapper (of several discrete actions, a "
-            "number for every combination), or use an agent for such actions"
-        )
+    objection = (
+        f"{agent_name} needs one discrete action, a number from 0 to n - 1, but the "
+        f"action space is {space}: make it one in a wrapper (of several discrete actions, a "
+        "number for every combination), or use an agent for such actions"
+    )
+    if not hasattr(space, "n"):
+        raise ValueError(objection)
+    if getattr(space, "shape", ()) not in ((), None) or getattr(space, "low", 0) != 0:
+        logger.log(f"WARNING: {objection}")
 
 
 def array_shape(agent_name: str, space: Any) -> tuple[int, ...]:

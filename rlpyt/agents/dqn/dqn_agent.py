@@ -80,11 +80,9 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         """Build both networks, equal at the start, and the distribution.
 
         Raises:
-            ValueError: if an action is not one number from 0 to n - 1.
+            ValueError: if actions are not discrete.
         """
-        cls = type(self)
-        if cls.step is cls._step_of_one_choice and cls.initialize is DqnAgent.initialize:
-            check_one_choice(cls.__name__, env_spaces.action)
+        check_one_choice(type(self).__name__, env_spaces.action)
         super().initialize(
             env_spaces, share_memory=share_memory, global_B=global_B, env_ranks=env_ranks, **kwargs
         )
@@ -155,8 +153,6 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     def step(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> AgentStep:
         prev_action = self.distribution.to_onehot(prev_action)
         return self.to_agent_step(self.run_model(self.model, observation, prev_action, prev_reward))
-
-    _step_of_one_choice: Any = step  # Subclasses with another step may take other actions.
 
     def to_agent_step(self, output: Any) -> AgentStep:
         """Choose actions; override it for models that return more.

@@ -74,8 +74,6 @@ class IqnAgent(DqnAgent):
         quantiles, _ = self._quantiles(self.model, observation, prev_action, prev_reward, None)
         return self.to_agent_step(quantiles)
 
-    _step_of_one_choice = step
-
     def to_agent_step(self, output: Any) -> AgentStep:
         """Choose actions; override it for models that return more.
 

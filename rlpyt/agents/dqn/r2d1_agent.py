@@ -104,8 +104,6 @@ class R2d1AgentBase(DqnAgent):
         inputs = observation, self.distribution.to_onehot(prev_action), prev_reward
         return self.to_agent_step(self.run_model(self.model, *inputs, self.prev_rnn_state))
 
-    _step_of_one_choice = step
-
     def to_agent_step(self, output: Any) -> AgentStep:
         """Choose actions, and advance the recurrent state.
 

@@ -37,7 +37,7 @@ class CategoricalPgAgent(FeedForwardPgAgent):
     """
 
     def make_policy(self, env_spaces: EnvSpaces) -> Policy:
-        return _categorical_policy(self, FeedForwardPgAgent, env_spaces)
+        return _categorical_policy(self, env_spaces)
 
 
 class RecurrentCategoricalPgAgentBase(RecurrentPgAgent):
@@ -47,17 +47,12 @@ class RecurrentCategoricalPgAgentBase(RecurrentPgAgent):
     """
 
     def make_policy(self, env_spaces: EnvSpaces) -> Policy:
-        return _categorical_policy(self, RecurrentPgAgent, env_spaces)
+        return _categorical_policy(self, env_spaces)
 
 
-def _categorical_policy(
-    agent: PolicyAgent, AgentCls: type[PolicyAgent], env_spaces: EnvSpaces
-) -> Policy:
-    cls, space = type(agent), env_spaces.action
-    # A subclass with its own methods may continue from here with other actions.
-    if cls.initialize is AgentCls.initialize and cls.step is AgentCls.step:
-        check_one_choice(cls.__name__, space)
-    return ChoicePolicy(Categorical(dim=space.n))
+def _categorical_policy(agent: PolicyAgent, env_spaces: EnvSpaces) -> Policy:
+    check_one_choice(type(agent).__name__, env_spaces.action)
+    return ChoicePolicy(Categorical(dim=env_spaces.action.n))
 
 
 class RecurrentCategoricalPgAgent(RecurrentAgentMixin, RecurrentCategoricalPgAgentBase):
