@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.core.protocols import AlgoLike, AsyncSamplerLike, RunnerLike, SamplerLike
+from rlpyt.core.protocols import AsyncSamplerLike, RunnerLike, SamplerLike
 from rlpyt.processes.launch import check_cpus
 from rlpyt.processes.machine import look_at_machine
 from rlpyt.runners.callbacks import Callback
@@ -39,11 +39,6 @@ def check_compile(compile: Any) -> Any:
         f"compile is {compile!r}: give True, False, or a mapping with keywords of torch.compile, "
         f"such as {sorted(keywords)}"
     )
-
-
-def is_compile_ignored(algo: AlgoLike) -> bool:
-    """Return whether no update of ``algo`` has used its setting ``compile``."""
-    return bool(vars(algo).get("compile")) and "_compiler" not in vars(algo)
 
 
 def checked_callbacks(callbacks: Iterable[Callback] | None) -> tuple[Callback, ...]:

@@ -18,7 +18,7 @@ from rlpyt.core.statistics import Statistics
 from rlpyt.processes.allocator import tune_allocator
 from rlpyt.processes.launch import can_be_pinned, pin_process
 from rlpyt.processes.supervisor import Supervisor
-from rlpyt.runners._checks import check_cpus_in, is_compile_ignored
+from rlpyt.runners._checks import check_cpus_in
 from rlpyt.runners._process_group import ProcessGroup
 from rlpyt.runners.callbacks import Callback, SaveState
 from rlpyt.runners.checkpointing import (
@@ -95,7 +95,6 @@ class BaseRunner:
     _new_completed_trajs = InLog()
 
     _filled_tenths = 0
-    _is_compile_told = False
     _stopping = False
     _stop_requested = False
     _failed = False
@@ -246,13 +245,6 @@ class BaseRunner:
         self._log_infos(traj_infos)
         unread = {*UNREAD, *(prefix + name for name in UNREAD)}
         logger.dump_tabular(with_prefix=False, unread=unread)
-        has_updated = values["ReplayRatio"] > 0
-        if has_updated and not self._is_compile_told and is_compile_ignored(self.algo):
-            self._is_compile_told = True
-            logger.log(
-                f"WARNING: compile has no effect: {type(self.algo).__name__} does not run its "
-                "updates by self.run_update(update, batch)"
-            )
         logger.log(f"Optimizing over {self.log_interval_itrs} sampler batches.")
         self.pbar = ProgBarCounter(self.log_interval_itrs)
         self._notify("on_log", itr, infos)

@@ -359,29 +359,6 @@ def test_update_that_cannot_be_compiled_again_goes_on(capfd):
     assert "update_networks of BranchingLate is not compiled: Data-dependent branching" in log
 
 
-class OfItsOwn(DQN):
-    """Updates as programs for earlier versions wrote them."""
-
-    def optimize_agent(self, itr, samples=None, sampler_itr=None):
-        self.add_samples_to_buffer(itr, samples)
-        for _ in range(self.updates_per_optimize if itr >= self.min_itr_learn else 0):
-            loss, _ = self.loss(self.replay_buffer.sample_batch(self.batch_size))
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
-            self.update_counter += 1
-        return self._get_empty_optim_info()
-
-
-@pytest.mark.parametrize("AlgoCls", [OfItsOwn, DQN])
-def test_updates_that_are_never_compiled_are_told(AlgoCls, capfd):
-    runner = own_dqn(AlgoCls)(MinibatchRl, seed=1, n_steps=800, log_interval_steps=200)
-    runner.train()
-    assert runner.algo.update_counter > 0
-    told = "WARNING: compile has no effect: OfItsOwn does not run its updates by self.run_update("
-    assert capfd.readouterr().out.count(told) == (AlgoCls is OfItsOwn)
-
-
 def check_one_graph(make):
     eager, graphs = begun(make), Graphs()
     train(eager)
