@@ -339,7 +339,7 @@ class SAC(SoftActorCriticAlgorithm):
         self.step_if_finite(self.alpha_optimizer, gradient.sum())
 
     def named_values(self, losses: Any, grad_norms: Any, values: Any) -> dict[str, Any]:
-        q1, q2, pi_mean, pi_log_std = *values[:2], *values[-2:]
+        (q1, q2), (pi_mean, pi_log_std) = values[:2], values[-2:]
         return {
             "q1Loss": losses[0],
             "q2Loss": losses[1],
