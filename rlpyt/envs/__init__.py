@@ -4,7 +4,7 @@
   it.
 * ``gym``: gymnasium and gym environments, and tasks without velocities; ``gym_schema`` is its
   variant, which keeps the layouts of info in a dictionary. ``_info`` turns info dictionaries into
-  records; ``_gym_state`` saves and restores the state of an environment and its wrappers.
+  records; ``gym_state`` saves and restores the state of an environment and its wrappers.
 * ``vector``: gymnasium vector environments, for the vector sampler; ``envpool``: EnvPool's vector
   environments.
 * ``device``: vector environments of tensors, such as simulators on a GPU; ``control``: CartPole and

@@ -14,7 +14,6 @@ from gymnasium.wrappers import FilterObservation
 
 from rlpyt.core.masks import mask_of, random_action
 from rlpyt.core.statistics import Statistics
-from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_layer_states
 from rlpyt.envs._info import (
     InfoLayout,
     as_reals,
@@ -22,8 +21,9 @@ from rlpyt.envs._info import (
     infill_info as infill_info,
     info_to_nt as info_to_nt,
 )
-from rlpyt.envs._statistics import freeze_statistics, read_statistics
 from rlpyt.envs.base import EnvSpaces as EnvSpaces, EnvStep as EnvStep
+from rlpyt.envs.gym_state import known_states, layer_state, layers_of, set_layer_states
+from rlpyt.envs.statistics import freeze_statistics, read_statistics
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper as GymSpaceWrapper
 from rlpyt.utils.names import did_you_mean
 from rlpyt.utils.seed import make_generator, seed_spaces

@@ -26,11 +26,11 @@ import numpy as np
 from rlpyt.core.masks import redrawn
 from rlpyt.core.rows import fitted, observation_rows, returned_by
 from rlpyt.core.statistics import Statistics
-from rlpyt.envs._gym_state import known_states, layer_state, layers_of, set_layer_states
 from rlpyt.envs._info import InfoLayout, as_reals, infill_info, map_info
-from rlpyt.envs._statistics import freeze_statistics, read_statistics
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.gym import Wrapper, register_ids, without_entries
+from rlpyt.envs.gym_state import known_states, layer_state, layers_of, set_layer_states
+from rlpyt.envs.statistics import freeze_statistics, read_statistics
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import buffer_from_example, leaves
 from rlpyt.utils.seed import Purpose, derived_seed, make_generator

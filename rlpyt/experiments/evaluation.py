@@ -11,7 +11,7 @@ import torch
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.statistics import HasStatistics, Statistics
-from rlpyt.envs._statistics import freeze_statistics
+from rlpyt.envs.statistics import freeze_statistics
 from rlpyt.experiments.catalog import environment_ids, load, only_in_vectors, targets
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
 from rlpyt.experiments.results.runs import write_rows

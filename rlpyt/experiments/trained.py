@@ -17,8 +17,8 @@ from rlpyt.agents.pg.base import PolicyAgent
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentStep, EnvSpaces
 from rlpyt.core.statistics import Statistics
-from rlpyt.envs._gym_state import layers_of
 from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.envs.gym_state import layers_of
 from rlpyt.experiments.evaluation import (
     find_snapshot,
     load_agent,

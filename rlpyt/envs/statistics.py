@@ -17,7 +17,7 @@ import torch
 from gymnasium.vector import AsyncVectorEnv
 
 from rlpyt.core.statistics import MOMENTS, Statistics, merged
-from rlpyt.envs._gym_state import attributes, known_states, layers_of
+from rlpyt.envs.gym_state import attributes, known_states, layers_of
 from rlpyt.utils.buffer import as_numpy
 from rlpyt.utils.logging import logger
 
