@@ -7,10 +7,10 @@
   in a batch, and its minibatches. ``statistics``: normalization, and statistics that are logged.
   ``checks``: validation of settings.
   ``_optim``: optimizers and the transfer of their state. ``_compiled``: updates as one graph.
-- ``dqn``: Q-learning for discrete actions (``dqn``, ``cat_dqn``, ``qr_dqn``, ``iqn``), for
-  recurrent agents (``r2d1``), and without replay (``pqn``). ``pg``: policy gradient. ``qpg``:
-  policy gradient through Q-functions, for continuous actions, with ensembles of critics
-  (``sac_ensembles``), for discrete actions (``sac_discrete``), and for recurrent agents
+- ``dqn``: Q-learning for discrete actions (``dqn``, ``cat_dqn``, ``qr_dqn``, ``iqn``,
+  ``munchausen``), for recurrent agents (``r2d1``), and without replay (``pqn``). ``pg``: policy
+  gradient. ``qpg``: policy gradient through Q-functions, for continuous actions, with ensembles of
+  critics (``sac_ensembles``), for discrete actions (``sac_discrete``), and for recurrent agents
   (``sac_lstm``).
 - ``utils``: old import path of the formulas in :mod:`rlpyt.returns`.
 """

@@ -15,7 +15,6 @@ from rlpyt.utils.types import Nested
 if TYPE_CHECKING:
     from rlpyt.algos.base import RlAlgorithm
     from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
-    from rlpyt.algos.dqn.dqn import DQN
     from rlpyt.algos.qpg.d4pg import D4PG
     from rlpyt.algos.replay import ReplayAlgorithm
     from rlpyt.algos.sequences import SequenceReplay
@@ -119,26 +118,6 @@ def warn_without_timeout(algo: RlAlgorithm, record: Nested) -> None:
             "env_info.timeout: episodes that a time limit ends count as real ends. If there is "
             "such a limit, make the environment with rlpyt.envs.gym or let it set timeout; "
             "otherwise pass bootstrap_timelimit=False."
-        )
-
-
-def check_munchausen(algo: DQN) -> None:
-    """Raise ``ValueError`` for settings that Munchausen Q-learning cannot have."""
-    check_fraction(algo, "munchausen_alpha")
-    check_positive(algo, "entropy_tau")
-    if not algo.munchausen_clip < 0:
-        raise ValueError(f"munchausen_clip is {algo.munchausen_clip}: make it negative")
-    which = f"munchausen_alpha is {algo.munchausen_alpha}, but"
-    if algo.q_kind == "categorical":
-        raise ValueError(f"{which} {type(algo).__name__} does not take it: use DQN, QRDQN or IQN")
-    if algo.double_dqn:
-        raise ValueError(
-            f"{which} double_dqn is True: make it False, since actions at s' are those of a policy"
-        )
-    if algo.n_step_return > 1:
-        raise ValueError(
-            f"{which} n_step_return is {algo.n_step_return}: make it 1, since only the first "
-            "action of a sample is stored"
         )
 
 

@@ -53,6 +53,8 @@ ALGORITHMS = {
     "cat_dqn": Algorithm("rlpyt.algos.dqn.cat_dqn.CategoricalDQN", _value_agents("CatDqn")),
     "qr_dqn": Algorithm("rlpyt.algos.dqn.qr_dqn.QRDQN", _value_agents("QrDqn")),
     "iqn": Algorithm("rlpyt.algos.dqn.iqn.IQN", _value_agents("Iqn")),
+    "munchausen_dqn": Algorithm("rlpyt.algos.dqn.munchausen.MunchausenDQN", _value_agents("Dqn")),
+    "munchausen_iqn": Algorithm("rlpyt.algos.dqn.munchausen.MunchausenIQN", _value_agents("Iqn")),
     "r2d1": Algorithm("rlpyt.algos.dqn.r2d1.R2D1", _value_agents("R2d1")),
     "pqn": Algorithm(
         "rlpyt.algos.dqn.pqn.PQN",

@@ -22,6 +22,7 @@ from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.iqn import IQN
+from rlpyt.algos.dqn.munchausen import MunchausenDQN, MunchausenIQN
 from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.algos.dqn.r2d1 import R2D1
@@ -46,6 +47,8 @@ AGENTS: dict[Any, Any] = {
     CategoricalDQN: VectorCatDqnAgent,
     QRDQN: MlpQrDqnAgent,
     IQN: MlpIqnAgent,
+    MunchausenDQN: VectorDqnAgent,
+    MunchausenIQN: MlpIqnAgent,
     R2D1: MlpR2d1Agent,
     PQN: MlpPqnAgent,
     **ddpg_parts.AGENTS,
@@ -110,7 +113,7 @@ SETTINGS: list[tuple[Any, dict[str, Any], str]] = [
     *[(cls, {"delta_clip": value}, "delta_clip") for cls in (QRDQN, IQN) for value in (None, 0.0)],
     *[(IQN, {name: 0}, name) for name in ("n_tau", "n_target_tau")],
     *[
-        (DQN, {"munchausen_alpha": 0.9, name: value}, name)
+        (MunchausenDQN, {name: value}, name)
         for name, value in {
             "munchausen_alpha": 1.1,
             "entropy_tau": 0,
@@ -118,8 +121,7 @@ SETTINGS: list[tuple[Any, dict[str, Any], str]] = [
             "n_step_return": 3,
         }.items()
     ],
-    *[(c, {"munchausen_alpha": 0.9, "double_dqn": True}, "double_dqn") for c in (DQN, QRDQN, IQN)],
-    (CategoricalDQN, {"munchausen_alpha": 0.9}, "munchausen_alpha"),
+    (MunchausenIQN, {"double_dqn": True}, "double_dqn"),
     *[(R2D1, {name: 0}, name) for name in ("batch_T", "batch_B", "delta_clip")],
     *[(R2D1, {name: -1}, name) for name in ("warmup_T", "store_rnn_state_interval")],
     *[(R2D1, {name: -1}, name) for name in ("value_scale_eps", "input_priority_shift")],

@@ -19,6 +19,7 @@ from rlpyt.agents.qpg.sac_lstm_agent import AlternatingSacLstmAgent, SacLstmAgen
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.munchausen import MunchausenDQN
 from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.algos.pg.a2c import A2C
@@ -129,7 +130,7 @@ REPLAY = {
         2,
     ),
     "M-DQN": Family(
-        lambda: DQN(batch_size=16, munchausen_alpha=0.9, prioritized_replay=True, **SETTINGS),
+        lambda: MunchausenDQN(batch_size=16, prioritized_replay=True, **SETTINGS),
         of(mlp_agent.MlpDqnAgent, SMALL),
         make_maze,
         2,

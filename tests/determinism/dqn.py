@@ -6,6 +6,7 @@ from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent, MlpPqnAgent, MlpPqnLstmAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.munchausen import MunchausenDQN
 from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Catch
@@ -28,21 +29,21 @@ SETTINGS = {
 }
 
 
-MUNCHAUSEN = {**SETTINGS, "munchausen_alpha": 0.9, "n_step_return": 1}
+MUNCHAUSEN = {**SETTINGS, "n_step_return": 1}
 
 
-def cartpole(RunnerCls, settings=SETTINGS, **kwargs):
+def cartpole(RunnerCls, settings=SETTINGS, AlgoCls=DQN, **kwargs):
     env = {"EnvCls": gym.make, "env_kwargs": {"id": "CartPole-v1"}}
     evaluation = {"eval_n_envs": 2, "eval_max_steps": 40}
     return RunnerCls(
-        algo=DQN(**settings),
+        algo=AlgoCls(**settings),
         agent=MlpDqnAgent(eps_final=0.1),
         sampler=SerialSampler(**env, **BATCH, **evaluation),
         **kwargs,
     )
 
 
-cartpole_munchausen = partial(cartpole, settings=MUNCHAUSEN)
+cartpole_munchausen = partial(cartpole, settings=MUNCHAUSEN, AlgoCls=MunchausenDQN)
 
 
 def catch(RunnerCls, **kwargs):

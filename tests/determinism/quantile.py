@@ -4,6 +4,7 @@ from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.agents.dqn.mlp_agent import MlpIqnAgent, MlpQrDqnAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.iqn import IQN
+from rlpyt.algos.dqn.munchausen import MunchausenIQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Catch
@@ -43,6 +44,6 @@ iqn = cartpole(
     lambda: MlpIqnAgent(n_tau=5, model_kwargs={"noisy": True}),
 )
 munchausen_iqn = cartpole(
-    lambda: IQN(n_tau=3, n_target_tau=4, bootstrap_timelimit=True, **MUNCHAUSEN),
+    lambda: MunchausenIQN(n_tau=3, n_target_tau=4, bootstrap_timelimit=True, **MUNCHAUSEN),
     lambda: MlpIqnAgent(n_tau=5),
 )

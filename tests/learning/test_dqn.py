@@ -15,6 +15,7 @@ from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent, MlpPqnAgent
 from rlpyt.agents.qpg.sac_discrete_agent import DiscreteSacAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.munchausen import MunchausenDQN
 from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
 from rlpyt.envs import gym
@@ -93,7 +94,7 @@ CARTPOLE = {
     "eps_steps": 8e3,
     "double_dqn": True,
 }
-MUNCHAUSEN = {"munchausen_alpha": 0.9, "double_dqn": False, "n_step_return": 1}
+MUNCHAUSEN = {"double_dqn": False, "n_step_return": 1}
 
 
 @pytest.mark.variant
@@ -104,7 +105,7 @@ MUNCHAUSEN = {"munchausen_alpha": 0.9, "double_dqn": False, "n_step_return": 1}
         (DQN, MlpDqnAgent, {}),
         (DQN, MlpDqnAgent, {"prioritized_replay": True}),
         (CategoricalDQN, MlpCatDqnAgent, {"V_min": 0, "V_max": 100, "replay_ratio": 16}),
-        (DQN, MlpDqnAgent, MUNCHAUSEN),
+        (MunchausenDQN, MlpDqnAgent, MUNCHAUSEN),
     ],
     ids=["dqn", "dqn-prioritized", "categorical", "munchausen"],
 )

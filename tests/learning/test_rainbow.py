@@ -14,6 +14,7 @@ from rlpyt.agents.dqn.atari.atari_qrdqn_agent import AtariQrDqnAgent
 from rlpyt.agents.dqn.mlp_agent import MlpQrDqnAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.iqn import IQN
+from rlpyt.algos.dqn.munchausen import MunchausenIQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.models.dqn.atari_catdqn_model import AtariCatDqnModel
 from tests.learning import test_dqn
@@ -33,7 +34,7 @@ NOISY_AGENT = partial(AtariCatDqnAgent, ModelCls=partial(AtariCatDqnModel, noisy
         variant(CategoricalDQN, NOISY_AGENT, {"V_min": -1, "V_max": 1, **EXTENSIONS}),
         variant(QRDQN, partial(AtariQrDqnAgent, n_quantiles=32), {}),
         variant(IQN, partial(AtariIqnAgent, n_tau=8), FRACTIONS),
-        variant(IQN, partial(AtariIqnAgent, n_tau=8), {**FRACTIONS, "munchausen_alpha": 0.9}),
+        variant(MunchausenIQN, partial(AtariIqnAgent, n_tau=8), FRACTIONS),
     ],
     ids=["rainbow", "qr_dqn", "iqn", "munchausen_iqn"],
 )

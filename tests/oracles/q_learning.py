@@ -17,6 +17,7 @@ from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent, MlpIqnAgent,
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.iqn import IQN
+from rlpyt.algos.dqn.munchausen import MunchausenDQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN
 from tests.oracles.comparing import CONTRIB, SB3, Outcome, assign, copies, flat, oracle
 from tests.oracles.replayed import (
@@ -317,4 +318,4 @@ def munchausen() -> Outcome:
         return td_loss(q, y, True, [0.0], [0.0], 0.9, 1, None)[0], 0.0
 
     agent = MlpDqnAgent(model_kwargs={"hidden_sizes": WIDTHS})
-    return naive(DQN(**EVERY_SECOND, **MUNCHAUSEN, delta_clip=None), agent, loss_of)
+    return naive(MunchausenDQN(**EVERY_SECOND, **MUNCHAUSEN, delta_clip=None), agent, loss_of)

@@ -24,8 +24,7 @@ class CategoricalDQN(DQN):
         V_min: smallest return that the distribution can represent.
         V_max: largest return that the distribution can represent.
         delta_clip: default of ``default_priority``, without effect on the loss; None for 1.
-        **kwargs: settings of :class:`~rlpyt.algos.dqn.dqn.DQN`, but not ``munchausen_alpha``,
-            ``entropy_tau`` and ``munchausen_clip``.
+        **kwargs: settings of :class:`~rlpyt.algos.dqn.dqn.DQN`.
 
     Source: Bellemare et al. 2017, arXiv:1707.06887, algorithm 1.
     """

@@ -1,4 +1,4 @@
-"""Deep Q-learning with its extensions: double, prioritized replay, n-step, Munchausen."""
+"""Deep Q-learning with its extensions: double, prioritized replay, n-step."""
 
 from __future__ import annotations
 
@@ -9,19 +9,8 @@ from typing import Any
 import torch
 
 from rlpyt.algos._optim import with_defaults
-from rlpyt.algos.checks import (
-    check_agent_has,
-    check_fraction,
-    check_munchausen,
-    check_positive,
-)
-from rlpyt.algos.losses import (
-    huber_td_loss,
-    masked_mean,
-    munchausen_bonus,
-    n_step_target,
-    soft_value,
-)
+from rlpyt.algos.checks import check_agent_has, check_fraction, check_positive
+from rlpyt.algos.losses import huber_td_loss, masked_mean, n_step_target
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
 from rlpyt.core.records import (
     BatchSpec,
@@ -41,14 +30,7 @@ class DQN(ReplayAlgorithm):
         y    = R_n + (1 - done_n) * discount^n * max_a Q_target(s', a)
         loss = mean of weight * huber(y - Q(s, a))
 
-    With ``double_dqn`` the action at s' is the best one by Q, not by Q_target. With
-    ``munchausen_alpha`` (Munchausen DQN) the value of s' is the value under a softmax policy,
-    entropy included, and the log-probability of a is added to the reward::
-
-        y = r + munchausen_alpha * clip(entropy_tau * log pi(a|s), munchausen_clip, 0)
-              + (1 - done) * discount * entropy_tau * log sum_a exp(Q_target(s', a) / entropy_tau)
-
-        pi(a|s) = exp(Q_target(s, a) / entropy_tau) / sum_b exp(Q_target(s, b) / entropy_tau)
+    With ``double_dqn`` the action at s' is the best one by Q, not by Q_target.
 
     Of images (uint8 [C,H,W]) that are stacks of C successive frames, as a few steps at the start
     show, each frame is stored once; other images are stored whole.
@@ -95,15 +77,9 @@ class DQN(ReplayAlgorithm):
             limit as termination.
         replay_device: device that stores the replay buffer: "agent" for the agent's device, None
             for host memory.
-        munchausen_alpha: weight of the log-probability added to the reward, in [0, 1], 0.9 in the
-            paper; 0 for plain Q-learning. A positive weight needs ``double_dqn=False`` and
-            ``n_step_return=1``.
-        entropy_tau: temperature of the softmax policy; has no effect without ``munchausen_alpha``.
-        munchausen_clip: negative lower bound of ``entropy_tau`` times the log-probability.
 
     Source: Mnih et al. 2015, doi:10.1038/nature14236; van Hasselt et al. 2016, arXiv:1509.06461;
-    Schaul et al. 2016, arXiv:1511.05952; Munchausen: Vieillard et al. 2020, arXiv:2007.14430; time
-    limits: Pardo et al. 2018, arXiv:1712.00378.
+    Schaul et al. 2016, arXiv:1511.05952; time limits: Pardo et al. 2018, arXiv:1712.00378.
     """
 
     opt_info_fields: tuple[str, ...] = (*OptInfo._fields, "qMean")
@@ -122,9 +98,6 @@ class DQN(ReplayAlgorithm):
     pri_beta_steps: float
     pri_beta_itr: int
     default_priority: float | None
-    munchausen_alpha: float
-    entropy_tau: float
-    munchausen_clip: float
 
     def __init__(
         self,
@@ -154,9 +127,6 @@ class DQN(ReplayAlgorithm):
         updates_per_sync: int = 1,
         bootstrap_timelimit: bool = False,
         replay_device: Any = None,
-        munchausen_alpha: float = 0,
-        entropy_tau: float = 0.03,
-        munchausen_clip: float = -1,
     ) -> None:
         vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())
@@ -173,8 +143,6 @@ class DQN(ReplayAlgorithm):
         if self.prioritized_replay:
             check_fraction(self, "pri_alpha", "pri_beta_init", "pri_beta_final")
             check_positive(self, "default_priority", "make it positive, or None for delta_clip")
-        if self.munchausen_alpha:
-            check_munchausen(self)
 
     def _configure_agent(self) -> None:
         check_agent_has(self, "set_epsilon_itr_min_max", "MlpDqnAgent")
@@ -238,7 +206,7 @@ class DQN(ReplayAlgorithm):
         """
         q = self.select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
         y = n_step_target(
-            self.munchausen_return(samples),
+            self.target_return(samples),
             samples.done_n,
             self.next_value(samples.target_inputs),
             self.discount,
@@ -248,30 +216,14 @@ class DQN(ReplayAlgorithm):
         self._q_taken = q.detach()
         return self.weighted_mean(losses, samples), td_abs_errors
 
-    @torch.no_grad()
-    def munchausen_return(self, samples: Nested) -> torch.Tensor:
-        """Return n-step returns [B], plus clipped log-probabilities of the actions taken.
-
-        The log-probabilities are added only if ``munchausen_alpha`` is set.
-        """
+    def target_return(self, samples: Nested) -> torch.Tensor:
+        """Return the rewards in targets: n-step returns [B]."""
         return_: torch.Tensor = samples.return_
-        if not self.munchausen_alpha:
-            return return_
-        q = self.target_values(samples.agent_inputs)
-        q_taken = self.select_at_indexes(samples.action, q)
-        settings = self.munchausen_alpha, self.entropy_tau, self.munchausen_clip
-        return return_ + munchausen_bonus(q_taken, q, *settings)
-
-    def target_values(self, inputs: Nested) -> torch.Tensor:
-        """Return the values [B,A] of all actions, by the target network."""
-        values: torch.Tensor = self.agent.target(*inputs)
-        return values
+        return return_
 
     @torch.no_grad()
     def next_value(self, target_inputs: Nested) -> torch.Tensor:
         """Return values [B] of the observations after n steps, by the target network."""
-        if self.munchausen_alpha:
-            return soft_value(self.target_values(target_inputs), self.entropy_tau)
         if not self.double_dqn:
             values: torch.Tensor = self.agent.target(*target_inputs).max(dim=-1).values
             return values

@@ -20,9 +20,7 @@ class IQN(QRDQN):
         u_ij = R_n + (1 - done_n) * discount^n * Z_target_{tau'_j}(s', a') - Z_{tau_i}(s, a)
         tau_i, tau'_j ~ U(0, 1),      i = 1, ..., N,      j = 1, ..., N'
 
-    where a' is the action with the greatest mean over ``agent.n_tau`` further fractions. With
-    ``munchausen_alpha`` (M-IQN) these means determine a softmax policy, which averages the target
-    quantiles as in :class:`~rlpyt.algos.dqn.qr_dqn.QRDQN`.
+    where a' is the action with the greatest mean over ``agent.n_tau`` further fractions.
 
     Args:
         n_tau: number N of fractions drawn for the predicted return.
@@ -50,11 +48,6 @@ class IQN(QRDQN):
         """Return quantiles [B,A,N] of all actions, with gradients, and their fractions [B,N]."""
         quantiles, tau = self.agent(*agent_inputs, n_tau=self.n_tau)
         return quantiles, tau
-
-    def target_values(self, inputs: Nested) -> torch.Tensor:
-        quantiles, _ = self.agent.target(*inputs)
-        values: torch.Tensor = quantiles.mean(dim=-1)
-        return values
 
     def next_outputs(self, inputs: Nested) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the quantiles [B,A,K] that choose actions, and the target quantiles [B,A,N']."""

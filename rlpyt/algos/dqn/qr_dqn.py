@@ -5,12 +5,7 @@ from __future__ import annotations
 import torch
 
 from rlpyt.algos.dqn.dqn import DQN, SamplesToBuffer as SamplesToBuffer
-from rlpyt.algos.losses import (
-    n_step_target,
-    quantile_huber_loss,
-    quantile_midpoints,
-    soft_quantiles,
-)
+from rlpyt.algos.losses import n_step_target, quantile_huber_loss, quantile_midpoints
 from rlpyt.utils.types import Nested
 
 
@@ -24,11 +19,6 @@ class QRDQN(DQN):
     where a' is the action with the greatest mean of quantiles. Unlike :class:`CategoricalDQN` it
     needs no range of returns. kappa is ``delta_clip``, which must not be None. The priority of a
     sample is the absolute difference between the means of theta and y, at most kappa.
-
-    With ``munchausen_alpha`` the means determine a softmax policy pi, as values do in
-    :class:`~rlpyt.algos.dqn.dqn.DQN`. R_n includes the same bonus, and theta_target_j(s', a') in
-    y_j becomes
-    sum_a pi(a|s') * (theta_target_j(s', a) - entropy_tau * log pi(a|s')).
 
     Args:
         delta_clip: error kappa above which the quantile Huber loss is linear; not None.
@@ -62,7 +52,7 @@ class QRDQN(DQN):
         """
         quantiles, tau = self.quantiles(samples.agent_inputs)
         y = n_step_target(
-            self.munchausen_return(samples)[:, None],
+            self.target_return(samples)[:, None],
             samples.done_n[:, None],
             self.next_quantiles(samples.target_inputs),
             self.discount,
@@ -82,13 +72,7 @@ class QRDQN(DQN):
     def next_quantiles(self, target_inputs: Nested) -> torch.Tensor:
         """Return quantiles [B,N'] after n steps, by the target network, for its best actions."""
         choosing, quantiles = self.next_outputs(target_inputs)
-        q = choosing.mean(dim=-1)
-        if self.munchausen_alpha:
-            return soft_quantiles(q, quantiles, self.entropy_tau)
-        return self.select_at_indexes(q.argmax(dim=-1), quantiles)
-
-    def target_values(self, inputs: Nested) -> torch.Tensor:
-        return super().target_values(inputs).mean(dim=-1)
+        return self.select_at_indexes(choosing.mean(dim=-1).argmax(dim=-1), quantiles)
 
     def next_outputs(self, inputs: Nested) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the quantiles [B,A,K] that choose actions, and the target quantiles [B,A,N']."""

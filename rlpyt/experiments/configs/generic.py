@@ -47,12 +47,12 @@ configs["rainbow"] = changed(
 )
 configs["qr_dqn"] = changed(configs["dqn"], roles=dict(algo="qr_dqn"))
 configs["iqn"] = changed(configs["dqn"], roles=dict(algo="iqn"))
-# The settings of Vieillard et al. 2020, arXiv:2007.14430.
-MUNCHAUSEN = dict(
-    munchausen_alpha=0.9, entropy_tau=0.03, munchausen_clip=-1, double_dqn=False, n_step_return=1
-)
-configs["munchausen_dqn"] = changed(configs["dqn"], algo=MUNCHAUSEN)
-configs["munchausen_iqn"] = changed(configs["iqn"], algo=MUNCHAUSEN)
+MUNCHAUSEN: dict[str, Config] = {
+    name: dict(roles=dict(algo=name), algo=dict(double_dqn=False, n_step_return=1))
+    for name in ("munchausen_dqn", "munchausen_iqn")
+}
+configs["munchausen_dqn"] = changed(configs["dqn"], **MUNCHAUSEN["munchausen_dqn"])
+configs["munchausen_iqn"] = changed(configs["iqn"], **MUNCHAUSEN["munchausen_iqn"])
 configs["r2d1"] = changed(
     _SMALL,
     roles=dict(algo="r2d1"),

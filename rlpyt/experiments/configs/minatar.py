@@ -69,8 +69,8 @@ configs["rainbow"] = changed(
 )
 configs["qr_dqn"] = changed(configs["dqn"], roles=dict(algo="qr_dqn"))
 configs["iqn"] = changed(configs["dqn"], roles=dict(algo="iqn"))
-configs["munchausen_dqn"] = changed(configs["dqn"], algo=generic.MUNCHAUSEN)
-configs["munchausen_iqn"] = changed(configs["iqn"], algo=generic.MUNCHAUSEN)
+configs["munchausen_dqn"] = changed(configs["dqn"], **generic.MUNCHAUSEN["munchausen_dqn"])
+configs["munchausen_iqn"] = changed(configs["iqn"], **generic.MUNCHAUSEN["munchausen_iqn"])
 configs["r2d1"] = _minatar(
     "r2d1",
     algo=dict(learning_rate=2.5e-4, replay_size=1e6, min_steps_learn=1e4, eps_steps=1e5),

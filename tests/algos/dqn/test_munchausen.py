@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
 
-from rlpyt.agents.dqn.mlp_agent import MlpIqnAgent, MlpQrDqnAgent
-from rlpyt.algos.dqn.iqn import IQN
-from rlpyt.algos.dqn.qr_dqn import QRDQN
+from rlpyt.agents.dqn.mlp_agent import MlpIqnAgent
+from rlpyt.algos.dqn.munchausen import MunchausenIQN
 from rlpyt.algos.losses import munchausen_bonus, soft_quantiles, soft_value
 from tests.agents.parts import made
 from tests.algos.parts import make_algo, run
@@ -60,35 +58,23 @@ def test_shapes_are_checked() -> None:
 
 
 SETTINGS = {"munchausen_alpha": 0.9, "entropy_tau": 0.2, "munchausen_clip": -0.3}
-QUANTILES = {"hidden_sizes": [8]}
 
 
-def agent_for(AlgoCls: Any) -> Any:
-    if AlgoCls is QRDQN:
-        return made(MlpQrDqnAgent(n_quantiles=5, model_kwargs=QUANTILES))
-    return made(MlpIqnAgent(n_tau=6, model_kwargs=QUANTILES))
-
-
-@pytest.mark.parametrize("AlgoCls", [QRDQN, IQN])
-def test_loss_like_its_naive_twin(AlgoCls: Any) -> None:
-    settings = {"n_tau": 3, "n_target_tau": 4} if AlgoCls is IQN else {}
+def test_loss_like_its_naive_twin() -> None:
+    agent = made(MlpIqnAgent(n_tau=6, model_kwargs={"hidden_sizes": [8]}))
+    fractions_drawn = {"n_tau": 3, "n_target_tau": 4}
     algo = make_algo(
-        AlgoCls, agent_for(AlgoCls), **SETTINGS, **settings, target_update_interval=1000
+        MunchausenIQN, agent, **SETTINGS, **fractions_drawn, target_update_interval=1000
     )
     run(algo, 0, 5)
-    samples, agent = algo.replay_buffer.sample_batch(8), algo.agent
+    samples = algo.replay_buffer.sample_batch(8)
     torch.manual_seed(4)
     loss, errors = algo.loss(samples)
     torch.manual_seed(4)  # Fractions are drawn in the same order.
-    if AlgoCls is IQN:
-        outputs, fractions = agent(*samples.agent_inputs, n_tau=3)
-        q_now = agent.target(*samples.agent_inputs)[0].mean(-1)
-        both = agent.target(*samples.target_inputs, n_tau=10)[0]
-        q_next, values = both[..., :6].mean(-1), both[..., 6:]
-    else:
-        outputs, fractions = agent(*samples.agent_inputs), torch.full((8, 5), 0.2).cumsum(-1) - 0.1
-        values = agent.target(*samples.target_inputs)
-        q_now, q_next = agent.target(*samples.agent_inputs).mean(-1), values.mean(-1)
+    outputs, fractions = agent(*samples.agent_inputs, n_tau=3)
+    q_now = agent.target(*samples.agent_inputs)[0].mean(-1)
+    both = agent.target(*samples.target_inputs, n_tau=10)[0]
+    q_next, values = both[..., :6].mean(-1), both[..., 6:]
 
     total = 0.0
     for i in range(8):
@@ -111,13 +97,3 @@ def test_loss_like_its_naive_twin(AlgoCls: Any) -> None:
         total += one_loss / 8
         assert errors[i].item() == pytest.approx(error, rel=1e-3, abs=1e-5)
     assert loss.item() == pytest.approx(total, rel=1e-3)
-
-
-@pytest.mark.parametrize(("alpha", "n_runs"), [(0, 1), (None, 1), (0.9, 2)])
-def test_without_it_the_target_network_runs_once(alpha: float | None, n_runs: int) -> None:
-    algo = make_algo(munchausen_alpha=alpha)
-    run(algo, 0, 2)
-    runs: list[Any] = []
-    algo.agent.target_model.register_forward_hook(lambda *args: runs.append(args))
-    algo.loss(algo.sample_from_replay())
-    assert len(runs) == n_runs

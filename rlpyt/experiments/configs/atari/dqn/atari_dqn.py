@@ -72,8 +72,8 @@ configs["qr_dqn"] = changed(
 )
 configs["iqn"] = changed(configs["qr_dqn"], roles=dict(algo="iqn"))
 # With Adam, as for QR-DQN: Vieillard et al. 2020, arXiv:2007.14430.
-configs["munchausen_dqn"] = changed(configs["qr_dqn"], roles=dict(algo="dqn"), algo=MUNCHAUSEN)
-configs["munchausen_iqn"] = changed(configs["iqn"], algo=MUNCHAUSEN)
+configs["munchausen_dqn"] = changed(configs["qr_dqn"], **MUNCHAUSEN["munchausen_dqn"])
+configs["munchausen_iqn"] = changed(configs["iqn"], **MUNCHAUSEN["munchausen_iqn"])
 configs["rmsprop"] = changed(
     configs["dqn"],
     algo=dict(learning_rate=2.5e-4, OptimCls=torch.optim.RMSprop),
