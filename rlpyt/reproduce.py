@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rlpyt.runners.divergence import BATCH, read_bundle, versions
-from rlpyt.utils.logging.context import REPRODUCED_BUNDLE
+from rlpyt.runners.divergence import BATCH, read_bundle
+from rlpyt.utils.logging.context import REPRODUCED_BUNDLE, versions
 
 
 def run_again(program: dict[str, Any]) -> None:

@@ -165,7 +165,7 @@ def try_rlpyt(words: list[str]) -> None:
         invoke(*words)
     else:
         given = main.commands[name].make_context(name, rest).params
-        if name in ("train", "doctor"):
+        if name in ("train", "doctor") and given.get("origin") is None:
             config = configuration(given["what"], given["arguments"], given["steps"])
             runner_call(config).make()
 

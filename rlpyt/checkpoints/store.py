@@ -28,6 +28,7 @@ from rlpyt.checkpoints.files import (
 )
 from rlpyt.checkpoints.tree import decode, encode
 from rlpyt.utils.logging import logger
+from rlpyt.utils.logging.context import versions
 
 _NAME = re.compile(r"checkpoint_\d+(-\d+)?")
 
@@ -95,6 +96,7 @@ class Checkpoints:
             "format": FORMAT,
             "schema": SCHEMA,
             "library_version": rlpyt.__version__,
+            "versions": versions(),
             "step": int(step),
             "serial": before["serial"] + 1,
             "configuration": self.configuration,

@@ -19,6 +19,7 @@ from tabulate import tabulate
 
 from rlpyt.core.protocols import RunnerLike
 from rlpyt.experiments import catalog, evaluation, settings
+from rlpyt.experiments.branching import read_branch
 from rlpyt.experiments.program import runner_call, source, started_from
 from rlpyt.experiments.results.pictures import plot_results
 from rlpyt.experiments.results.statistics import STATISTICS
@@ -99,19 +100,20 @@ def complete_train(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [word for word in words if word.startswith(incomplete)]
 
 
-def of_run(what: str, arguments: str) -> Callable[[Command], Command]:
+def of_run(what: str, arguments: str, required: bool = True) -> Callable[[Command], Command]:
     """Return a decorator that adds the words of a run to a command.
 
     Args:
         what: form of the first word, for the help.
         arguments: form of the others.
+        required: whether there must be a first word.
     """
 
     def decorate(command: Command) -> Command:
         for part in (
             click.option("--steps", type=STEPS, help="Environment steps of a run."),
             click.argument("arguments", nargs=-1, metavar=arguments, shell_complete=complete_train),
-            click.argument("what", metavar=what, shell_complete=complete_train),
+            click.argument("what", metavar=what, required=required, shell_complete=complete_train),
         ):
             command = part(command)
         return command
@@ -120,7 +122,7 @@ def of_run(what: str, arguments: str) -> Callable[[Command], Command]:
 
 
 @main.command()
-@of_run("ALGORITHM|TABLE/ENTRY", "[ENVIRONMENT] [NAME=VALUE]...")
+@of_run("ALGORITHM|TABLE/ENTRY", "[ENVIRONMENT] [NAME=VALUE]...", required=False)
 @click.option("--seed", type=int, help="Seed for all random numbers; drawn by default.")
 @click.option("--log-dir", type=click.Path(), help="Log directory; by default named by time.")
 @click.option("--run-id", default="0", help="Name of the run in --log-dir.")
@@ -130,13 +132,17 @@ def of_run(what: str, arguments: str) -> Callable[[Command], Command]:
 @click.option("--checkpoint-steps", type=STEPS, help="Steps between them; else ten minutes.")
 @click.option("--init", metavar="RUN", help="Start with the weights of another run.")
 @click.option("--init-replay", is_flag=True, help="Start with its replay buffer too.")
+@click.option("--keep-checkpoints", is_flag=True, help="Keep all of them, for verify and --branch.")
+@click.option(
+    "--branch", "origin", metavar="RUN@STEP", help="Continue a run, with NAME=VALUE changed."
+)
 @click.option(
     "--compile", "compiles", is_flag=True, help="Compile updates: setting runner.compile."
 )
 @click.option("--print", "prints", is_flag=True, help="Print the program that does the same.")
 @click.option("--settings", "lists", is_flag=True, help="List all settings with their values.")
 def train(
-    what: str,
+    what: str | None,
     arguments: tuple[str, ...],
     seed: int | None,
     steps: float | None,
@@ -146,6 +152,8 @@ def train(
     checkpoint_steps: float | None,
     init: str | None,
     init_replay: bool,
+    keep_checkpoints: bool,
+    origin: str | None,
     compiles: bool,
     prints: bool,
     lists: bool,
@@ -159,17 +167,29 @@ def train(
     rlpyt train dqn CartPole-v1 runner=async sampler=cpu --print
     rlpyt train dqn pong --log-dir runs/pong --resume
     rlpyt train dqn breakout --init runs/pong/run_0
+    rlpyt train --branch runs/pong/run_0@1e6 learning_rate=1e-4
     """
     if compiles:
         arguments = (*arguments, "runner.compile=True")
     with explained():
-        config = configuration(what, arguments, steps)
+        words = [*([what] if what else []), *arguments]
+        branch = None if origin is None else read_branch(origin, words, steps)
+        if branch is not None and (seed is not None or init is not None or prints):
+            raise ValueError("--branch continues a run: leave out --seed, --init and --print")
+        if branch is not None:
+            config, seed = branch.config, branch.seed
+        elif what is None:
+            raise ValueError("name an algorithm, as in: rlpyt train ppo CartPole-v1")
+        else:
+            config = configuration(what, arguments, steps)
         if lists:
             rows = settings.describe(config)
             click.echo(tabulate(rows, headers=("setting", "type", "value"), disable_numparse=True))
             return
         if (resume or checkpoint_steps) and log_dir is None:
             raise ValueError("--resume and --checkpoint-steps need the --log-dir of the run")
+        if keep_checkpoints and not (resume or checkpoint_steps):
+            raise ValueError("--keep-checkpoints needs --checkpoint-steps or --resume")
         earlier = recorded(log_dir, run_id)
         if earlier is not None and not prints:
             check_same_run(config, earlier, Path(log_dir or "", f"run_{run_id}"), resume, seed)
@@ -183,29 +203,43 @@ def train(
         saving: dict[str, Any] = {"resume": "auto"} if resume else {}
         if checkpoint_steps is not None:
             saving["checkpoint_interval_steps"] = checkpoint_steps
+        if keep_checkpoints:
+            saving["keep_checkpoints"] = None
         if prints:
             given_steps = [f"--steps={steps:.15g}"] if steps else []
             given_init = [f"--init={init}"] * bool(init) + ["--init-replay"] * init_replay
-            words = [what, *arguments, *given_steps, *given_init, f"--seed={seed}"]
+            words = [*words, *given_steps, *given_init, f"--seed={seed}"]
             log = log_call(config, seed, log_dir, run_id, resume)
             click.echo(source(call, log.kwargs, saving, "rlpyt train " + shlex.join(words)))
             return
         start = Start()
         further = [each.make() for each in call.kwargs.get("callbacks", [])]
+        new_branch = branch if earlier is None else None
+        if new_branch is not None:
+            saving.update(new_branch.saving(saving))
+            further += new_branch.callbacks()
         runner = call.make(callbacks=[*further, start])
         log_dir = log_dir or get_log_dir(run_name(config), create=True)
-        log = log_call(config, seed, log_dir, run_id, resume)
+        parent = branch.record() if branch else {"init": init} if init else {}
+        log = log_call(config, seed, log_dir, run_id, resume or branch is not None, parent)
         run_dir = Path(log_dir, f"run_{run_id}")
         is_new = not run_dir.exists()
     try:
-        with alone_in(run_dir), log.make():
-            runner.train(**saving)
-    except Exception:
+        with alone_in(run_dir):
+            if new_branch is not None:
+                new_branch.copy_log(run_dir)
+            with log.make():
+                runner.train(**saving)
+    except Exception as error:
         if start.is_over:
             raise
         if is_new:
             shutil.rmtree(run_dir, ignore_errors=True)  # It contains only the error.
         with explained():
+            if new_branch is not None and isinstance(error, RuntimeError):  # Of torch.
+                raise ValueError(
+                    f"the state of {origin} does not fit the changes: {error}"
+                ) from error
             raise
     click.echo(f"\nRun: {run_dir}")
 
@@ -377,6 +411,29 @@ def watch(path: str, video: str | None, episodes: int, seed: int | None, max_fra
 
 
 @main.command()
+@click.argument("run", type=click.Path())
+@click.option("--intervals", type=COUNT, default=3, help="Number of intervals to compute again.")
+@click.option("--seed", type=int, help="Seed that chooses them; drawn by default.")
+def verify(run: str, intervals: int, seed: int | None) -> None:
+    """Compute parts of RUN again; if they differ from its log, the exit code is 1.
+
+    \b
+    rlpyt train ppo CartPole-v1 --log-dir runs/ppo --checkpoint-steps 1e4 --keep-checkpoints
+    rlpyt verify runs/ppo/run_0
+
+    A part is what lies between two checkpoints. Its log rows, but for times, and the whole state
+    after it must be equal to the last digit. RUN/verify.json records the verdict.
+    """
+    from rlpyt.experiments import verification
+
+    with explained():
+        verdict = verification.verify(run, intervals, seed)
+    click.echo(verdict.text())
+    if verdict.differences:
+        raise SystemExit(1)
+
+
+@main.command()
 @click.argument("path", metavar="RUN_OR_SNAPSHOT", type=click.Path())
 @click.argument("file", type=click.Path(dir_okay=False))
 def export(path: str, file: str) -> None:
@@ -454,6 +511,7 @@ def plot(
 @click.option("--column", "y", default="ReturnAverage", help="Column of the log to compare.")
 @click.option("--score-fraction", default=0.5, help="Last part of steps, to average scores over.")
 @click.option("--confidence", default=0.95, help="Probability of all intervals together.")
+@click.option("--paired", is_flag=True, help="Compare runs of equal seed, such as branches.")
 def compare(runs: str, baseline: str, **options: Any) -> None:
     """Find out whether RUNS learn worse than BASELINE; if they do, the exit code is 1.
 
@@ -464,6 +522,8 @@ def compare(runs: str, baseline: str, **options: Any) -> None:
     are worse if the interval of P(improvement), the probability that a run scores more than one of
     the baseline, lies below 0.5, and the effect (the difference of interquartile means, in units of
     the range of the baseline's curve) is below -TOLERANCE. Few seeds reveal only large losses.
+    With --paired each run is compared with the run of its seed, and the effect is the interquartile
+    mean of the differences.
     """
     from rlpyt.experiments import gate
 

@@ -44,7 +44,22 @@ def load_agent(path: str | Path) -> SavedAgent:
         ValueError: if the run was not started from a configuration.
     """
     file = find_snapshot(path)
-    record = file.parent / "params.json"
+    config = configuration_in(file.parent)
+    # One process evaluates, with any sampler in the run; vectors may differ from single
+    # environments.
+    sampler = "vector" if config["roles"].get("sampler") == "vector" else "serial"
+    config = checked(with_roles({**config, "affinity": {}}, sampler=sampler, runner="minibatch"))
+    return SavedAgent(config, load_snapshot(file), file)
+
+
+def configuration_in(run_dir: Path) -> Config:
+    """Return the configuration that a run was started from, as it was recorded.
+
+    Raises:
+        FileNotFoundError: if there is none in the directory.
+        ValueError: if the run was not started from a configuration.
+    """
+    record = run_dir / "params.json"
     if not record.is_file():
         raise FileNotFoundError(
             f"{record}, which shows how to make the agent, does not exist: keep it beside the "
@@ -57,13 +72,8 @@ def load_agent(path: str | Path) -> SavedAgent:
             "tables do; to act with the agent of a program, use "
             "rlpyt.load(path, agent=..., env=...)"
         )
-    config = {key: params.get(key, {}) for key in ("roles", *SECTIONS)}
     environment_ids()  # Registers environments of installed packages.
-    # One process evaluates, with any sampler in the run; vectors may differ from single
-    # environments.
-    sampler = "vector" if config["roles"].get("sampler") == "vector" else "serial"
-    config = checked(with_roles({**config, "affinity": {}}, sampler=sampler, runner="minibatch"))
-    return SavedAgent(config, load_snapshot(file), file)
+    return {key: params.get(key, {}) for key in ("roles", *SECTIONS)}
 
 
 def find_snapshot(path: str | Path) -> Path:

@@ -17,6 +17,7 @@ from rlpyt.experiments.results.statistics import (
     interquartile_mean,
     probability_of_improvement,
 )
+from rlpyt.experiments.settings import read_params
 from rlpyt.utils.types import NDArray
 
 RUNS, OTHERS = "runs", "baseline"
@@ -49,6 +50,7 @@ def compare(
     y: str = "ReturnAverage",
     score_fraction: float = 0.5,
     confidence: float = 0.95,
+    paired: bool = False,
 ) -> tuple[list[Line], list[str]]:
     """Compare runs with a baseline, on each task and on all tasks together.
 
@@ -67,6 +69,8 @@ def compare(
         score_fraction: fraction of the steps, at the end of a run, over which its score is
             averaged.
         confidence: confidence level of the intervals of all lines together.
+        paired: whether to compare runs of equal seed with each other, such as branches of one run.
+            Then P(improvement) and effect are of the differences, and resamples draw pairs.
 
     Returns:
         A line for each task, and for all tasks if there are several; and sentences about runs that
@@ -74,7 +78,7 @@ def compare(
 
     Raises:
         ValueError: if ``confidence`` is not between 0 and 1, the directories have no task in
-            common, one side of a task has no number, or one of the runs breaks off.
+            common, one side of a task or a pair has no number, or one of the runs breaks off.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence} must lie between 0 and 1, such as 0.95")
@@ -88,6 +92,9 @@ def compare(
             f"baseline={str(baseline)!r} has {', '.join(known) or 'none'}: give directories with a "
             "task in common; each directory in them is a task, with runs inside"
         )
+    if paired:
+        for task in both:
+            found[task], known[task] = _in_pairs(task, found[task], known[task])
     comparison = Comparison(
         [
             LoggedRun(csv_file, label, task)
@@ -102,6 +109,9 @@ def compare(
     scores = {}
     for task in both:
         if {(task, RUNS), (task, OTHERS)} <= comparison.scores.keys():
+            n_scores = {len(comparison.scores[task, label]) for label in (RUNS, OTHERS)}
+            if paired and n_scores != {len(found[task])}:
+                raise ValueError(f"a run of {task} has no number in {y}: pairs need both")
             curve = comparison.curves[task, OTHERS].estimate.value
             unit = float(np.ptp(curve)) or 1.0
             scores[task] = [comparison.scores[task, label] / unit for label in (RUNS, OTHERS)]
@@ -116,7 +126,7 @@ def compare(
     if len(scores) > 1:
         groups[ALL_TASKS] = list(scores.values())
     confidence = 1 - (1 - confidence) / len(groups)
-    lines = [_line(task, pairs, tolerance, confidence) for task, pairs in groups.items()]
+    lines = [_line(task, pairs, tolerance, confidence, paired) for task, pairs in groups.items()]
     one_sided = sorted(found.keys() ^ known.keys())
     notes = [f"Not compared, in one directory only: {', '.join(one_sided)}"] if one_sided else []
     return lines, [*comparison.notes, *notes]
@@ -134,11 +144,40 @@ def _check_ends(task: str, files: Sequence[Path], y: str) -> None:
         )
 
 
+def _in_pairs(task: str, ours: list[Path], theirs: list[Path]) -> tuple[list[Path], list[Path]]:
+    """Return the files of both sides in the order of their seeds, which must be equal."""
+    sides = [sorted(files, key=_seed_of) for files in (ours, theirs)]
+    seeds = [[_seed_of(file) for file in files] for files in sides]
+    if seeds[0] != seeds[1] or len(set(seeds[0])) < len(seeds[0]):
+        raise ValueError(
+            f"the runs of {task} have the seeds {seeds[0]}, those of the baseline {seeds[1]}: "
+            "paired needs the same seeds on both sides, each once"
+        )
+    return sides[0], sides[1]
+
+
+def _seed_of(csv_file: Path) -> int:
+    """Return the seed of a run, from its parameters or the name of the file."""
+    record = csv_file.with_name("params.json")
+    in_name = re.search(r"_seed(\d+)", csv_file.name)
+    seed = in_name[1] if in_name else read_params(record).get("seed")
+    if seed is None:
+        raise ValueError(f"{record} has no seed, and paired compares runs of equal seed")
+    return int(seed)
+
+
 def _line(
-    task: str, scores: Sequence[Sequence[NDArray]], tolerance: float, confidence: float
+    task: str,
+    scores: Sequence[Sequence[NDArray]],
+    tolerance: float,
+    confidence: float,
+    paired: bool,
 ) -> Line:
     """Return the line of tasks, given their scores [N] in units of the range."""
     ours, theirs = ([pair[side] for pair in scores] for side in (0, 1))
+    if paired:  # The runs are their differences, and are compared with no difference.
+        ours = [x - y for x, y in zip(ours, theirs)]
+        theirs = [np.zeros_like(x) for x in ours]
     n = len(ours)
 
     def difference(drawn: Sequence[NDArray]) -> NDArray:

@@ -137,6 +137,7 @@ def log_call(
     log_dir: str | None = None,
     run_ID: int | str = 0,
     resume: bool = False,
+    more_params: Mapping[str, Any] | None = None,
 ) -> Call:
     """Return the call of ``logger_context`` for a run.
 
@@ -149,11 +150,13 @@ def log_call(
         log_dir: directory of the log; None for a new one, named after the time.
         run_ID: number or name of the run in it.
         resume: whether to continue the log of an earlier run.
+        more_params: further parameters to record.
     """
     name = run_name(config)
     if log_dir is None:
         log_dir = get_log_dir(name)
     params = {**config, "seed": seed, "version": __version__}
+    params.update(more_params or {})
     return Call(
         LOGGER_CONTEXT,
         {

@@ -69,6 +69,7 @@ class AsyncRlBase(AsyncRun):
         checkpoint_interval_steps: float | None = None,
         checkpoint_interval_minutes: float | None = None,
         resume: str | os.PathLike[str] | None = None,
+        keep_checkpoints: int | None = 2,
     ) -> None:
         """Run until ``n_steps``, or until a callback stops it; shut down whatever happens.
 
@@ -77,9 +78,11 @@ class AsyncRlBase(AsyncRun):
                 :meth:`~rlpyt.runners.minibatch_rl.MinibatchRlBase.train`.
             checkpoint_interval_minutes: argument of the same method.
             resume: argument of the same method.
+            keep_checkpoints: argument of the same method.
         """
         self._limits_sampler = self.throttle_sampler
-        with self._saving(checkpoint_interval_steps, checkpoint_interval_minutes, resume):
+        intervals = checkpoint_interval_steps, checkpoint_interval_minutes
+        with self._saving(*intervals, resume, keep_checkpoints):
             first, delta = self.startup()
             self.rate_limiter = RateLimiter(self.ctrl, first, delta, self._n_sampled_before)
             self._begin_checkpoints()

@@ -305,6 +305,7 @@ class BaseRunner:
         interval_steps: float | None,
         interval_minutes: float | None,
         resume: str | os.PathLike[str] | None,
+        keep: int | None,
     ) -> Iterator[None]:
         """Surround a run with checkpoints, signal handling and a shutdown in every case.
 
@@ -319,7 +320,7 @@ class BaseRunner:
             # Other ranks have seeds that rank 0 derived from it.
             self.seed = seed if self.rank == 0 else self.seed
         opened = open_checkpoints(
-            self, interval_steps, interval_minutes, resume, self._n_synchronous()
+            self, interval_steps, interval_minutes, resume, self._n_synchronous(), keep
         )
         if opened is not None:  # Otherwise another process may have set the checkpoints.
             self.checkpoints = opened

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -38,12 +39,14 @@ class CheckpointPlan(NamedTuple):
         resume_from: path of rank 0's checkpoint to resume from; None for a new run.
         configuration: settings that must equal the settings in the checkpoint.
         world_size: number of processes that train together.
+        keep: number of checkpoints to keep, of each process.
     """
 
     directory: Path | None
     resume_from: Path | None
     configuration: dict[str, Any]
     world_size: int
+    keep: int = 2
 
 
 def open_checkpoints(
@@ -52,6 +55,7 @@ def open_checkpoints(
     interval_minutes: float | None,
     resume: str | os.PathLike[str] | None,
     world_size: int,
+    keep: int | None = 2,
 ) -> RunCheckpoints | None:
     """Return the checkpoints of ``runner``, or None if it neither saves nor resumes.
 
@@ -61,6 +65,7 @@ def open_checkpoints(
         interval_minutes: number of minutes from one checkpoint to the next, or None.
         resume: "auto", or the path of a checkpoint; None for a new run.
         world_size: number of processes that train together.
+        keep: number of checkpoints to keep; None for all.
 
     Raises:
         ValueError: if the logger has no directory for checkpoints.
@@ -87,7 +92,8 @@ def open_checkpoints(
             _remove_incomplete(directory, configuration)
     elif resume is not None:
         resume_from = Path(resume).absolute()
-    plan = CheckpointPlan(directory, resume_from, configuration, world_size)
+    keep = sys.maxsize if keep is None else keep
+    plan = CheckpointPlan(directory, resume_from, configuration, world_size, keep)
     return RunCheckpoints(plan, 0, interval_steps, interval_minutes)
 
 
@@ -164,7 +170,7 @@ class RunCheckpoints:
         self._store: Checkpoints | None = None
         if plan.directory is not None:
             directory = _rank_directory(plan.directory, rank, plan.world_size)
-            self._store = Checkpoints(directory, configuration=plan.configuration)
+            self._store = Checkpoints(directory, plan.keep, plan.configuration)
         self._last_steps = self._last_updates = -1
         self._last_time = time.monotonic()
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 import math
 import os
-import platform
 import shutil
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 
-import rlpyt
 from rlpyt.checkpoints.files import free_path, link_or_copy
 from rlpyt.core.protocols import AlgoLike, RunnerLike
 from rlpyt.core.records import NotFiniteError
@@ -31,11 +28,10 @@ from rlpyt.runners.callbacks import Callback, mean_return
 from rlpyt.utils.buffer import as_numpy, named_leaves
 from rlpyt.utils.files import replacing
 from rlpyt.utils.logging import logger
-from rlpyt.utils.logging.context import reproduced_bundle
+from rlpyt.utils.logging.context import reproduced_bundle, versions
 from rlpyt.utils.types import Nested
 
 BUNDLE, BATCH, CHECKPOINTS = "bundle.json", "batch.npz", "checkpoints"
-_PACKAGES = ("torch", "numpy", "gymnasium", "ale-py", "mujoco")
 
 
 class DivergenceError(RuntimeError):
@@ -187,18 +183,23 @@ def scale_learning_rates(algo: AlgoLike, factor: float) -> list[float]:
         The learning rates of all parameter groups.
     """
     rates = []
+    for optimizer in attributes_of(algo, torch.optim.Optimizer):
+        for group in optimizer.param_groups:
+            group["lr"] *= factor
+            if "initial_lr" in group:
+                group["initial_lr"] *= factor
+            rates.append(float(group["lr"]))
+    for schedule in attributes_of(algo, torch.optim.lr_scheduler.LRScheduler):
+        schedule.base_lrs = [rate * factor for rate in schedule.base_lrs]
+    return rates
+
+
+def attributes_of(algo: AlgoLike, cls: type) -> list[Any]:
+    """Return the objects of a class among the attributes of ``algo``, and in their lists."""
     values = vars(algo).values()
     parts = chain.from_iterable(x if isinstance(x, (list, tuple)) else [x] for x in values)
-    for value in {id(part): part for part in parts}.values():  # Two attributes may share one.
-        if isinstance(value, torch.optim.Optimizer):
-            for group in value.param_groups:
-                group["lr"] *= factor
-                if "initial_lr" in group:
-                    group["initial_lr"] *= factor
-                rates.append(float(group["lr"]))
-        elif isinstance(value, torch.optim.lr_scheduler.LRScheduler):
-            value.base_lrs = [rate * factor for rate in value.base_lrs]
-    return rates
+    # Two attributes may share one.
+    return list({id(part): part for part in parts if isinstance(part, cls)}.values())
 
 
 def write_bundle(
@@ -263,17 +264,6 @@ def start_of(bundle: Path) -> tuple[Path | None, int]:
     """Return the checkpoint and the seed from which to reproduce the run of ``bundle``."""
     checkpoints = sorted((bundle / CHECKPOINTS).glob("checkpoint_*"))
     return (checkpoints[0] if checkpoints else None), read_bundle(bundle)["seed"]
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python, this library and the packages that affect numbers."""
-    found = {"python": platform.python_version(), "rlpyt": rlpyt.__version__}
-    for package in _PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return {**found, "machine": f"{platform.system()} {platform.machine()}"}
 
 
 def _not_finite(batch: Nested) -> str | None:

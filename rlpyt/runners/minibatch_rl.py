@@ -107,6 +107,7 @@ class MinibatchRlBase(BaseRunner):
         checkpoint_interval_steps: float | None = None,
         checkpoint_interval_minutes: float | None = None,
         resume: str | os.PathLike[str] | None = None,
+        keep_checkpoints: int | None = 2,
     ) -> None:
         """Run until ``n_steps``, or until a callback stops it; shut down whatever happens.
 
@@ -122,6 +123,7 @@ class MinibatchRlBase(BaseRunner):
                 default if ``resume="auto"`` comes without intervals.
             resume: "auto" for the latest checkpoint in this log directory, or a new run if there is
                 none; or the path of a checkpoint.
+            keep_checkpoints: number of latest checkpoints to keep; None for all.
 
         Raises:
             CheckpointError: if the checkpoint to resume from is damaged, or has another
@@ -129,7 +131,8 @@ class MinibatchRlBase(BaseRunner):
             SystemExit: with code 128 + signal, if a signal ended the run.
         """
         self._is_in_step = True
-        with self._saving(checkpoint_interval_steps, checkpoint_interval_minutes, resume):
+        intervals = checkpoint_interval_steps, checkpoint_interval_minutes
+        with self._saving(*intervals, resume, keep_checkpoints):
             n_itr = self.startup()
             self._begin_checkpoints()
             self._evaluate_before_training()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 
 import pytest
@@ -113,6 +114,24 @@ def test_a_sure_improvement_is_named_with_its_task(tmp_path):
     lines, _ = gate.compare(tmp_path / "new", tmp_path / "old")
     row = gate.table(lines).splitlines()[-1].split()
     assert (row[0], row[-1]) == ("new", "better")
+
+
+def test_pairs_are_compared_by_their_differences(tmp_path):
+    """Runs that differ much from each other, and little from their partners."""
+    for name, gain in (("old", 0), ("new", -3)):
+        write(tmp_path / name, "task", [gain + end for end in (10, 50, 90, 130, 170)])
+        for seed, run in enumerate(sorted((tmp_path / name / "task").iterdir())):
+            (run / "params.json").write_text(json.dumps({"seed": seed}))
+    (tmp_path / "new" / "task" / "run_0").rename(tmp_path / "new" / "task" / "run_9")
+    new, old = tmp_path / "new", tmp_path / "old"
+    ((alone,), _), ((pairs,), _) = (gate.compare(new, old, paired=x) for x in (False, True))
+    assert pairs.effect.value == pytest.approx(alone.effect.value)
+    assert pairs.effect.high - pairs.effect.low < 0.1 < alone.effect.high - alone.effect.low
+    assert (pairs.improvement.value, pairs.is_worse, alone.is_worse) == (0, False, False)
+    ((line,), _) = gate.compare(new, old, tolerance=0.01, paired=True)
+    assert line.is_worse
+    (old / "task" / "run_3" / "params.json").write_text('{"seed": 7}')
+    assert "[0, 1, 2, 4, 7]" in refused("compare", new, old, "--paired")
 
 
 def test_directories_without_runs_or_a_common_task_are_refused(baseline, tmp_path):

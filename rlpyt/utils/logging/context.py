@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import os
 import os.path as osp
+import platform
 import subprocess
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import torch
+
+import rlpyt
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.log import Logger, timestamp
 from rlpyt.utils.logging.services import make_sinks
@@ -23,6 +29,9 @@ from rlpyt.utils.torchrun import torchrun_ranks
 
 # Assign this name, or set the environment variable, to log elsewhere.
 LOG_DIR = osp.abspath(os.environ.get("RLPYT_LOG_DIR", "data"))
+
+# Packages that affect numbers.
+PACKAGES = ("torch", "numpy", "gymnasium", "ale-py", "mujoco")
 
 # Environment variable with the bundle that this program reproduces, see rlpyt/reproduce.py.
 REPRODUCED_BUNDLE = "RLPYT_REPRODUCED_BUNDLE"
@@ -189,6 +198,20 @@ def _run_dir(log_dir: str, run_ID: int | str, override_prefix: bool, resume: boo
 def _summary_writer(directory: str) -> Any:
     tensorboard = import_extra("torch.utils.tensorboard", "use_summary_writer=True", "tensorboard")
     return tensorboard.SummaryWriter(directory)
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of all that affects numbers: packages, system and kind of processor."""
+    found = {"python": platform.python_version(), "rlpyt": rlpyt.__version__}
+    for package in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    vendor = next((line.split()[-1] for line in lines if line.startswith("vendor_id")), "")
+    processor = f"{platform.machine()} {vendor} {torch.backends.cpu.get_cpu_capability()}"
+    return {**found, "machine": f"{platform.system()} {processor}"}
 
 
 def code_version() -> dict[str, Any] | None:
