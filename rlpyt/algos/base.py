@@ -18,6 +18,8 @@ from rlpyt.algos._optim import FusedAdam, load_optimizer_state, make_optimizer, 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.buffer import buffer_to
+from rlpyt.utils.collections import fields_of
+from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import ConstructorSignature
 from rlpyt.utils.types import Nested
 
@@ -195,6 +197,33 @@ class RlAlgorithm:
             raise ValueError(
                 f"mid_batch_reset is False, but {name} trains on every step of a batch: use a "
                 "sampler whose collector resets environments at once, such as CpuResetCollector"
+            )
+
+    def _check_agent_has(self, name: str, such_as: str) -> None:
+        """Raise ``ValueError`` if the agent lacks a method that the algorithm calls.
+
+        Args:
+            name: name of the method.
+            such_as: name of an agent that has it, for the message.
+        """
+        if not hasattr(self.agent, name):
+            raise ValueError(
+                f"the agent {type(self.agent).__name__} has no {name}(): {type(self).__name__} "
+                f"trains agents such as {such_as}"
+            )
+
+    def _warn_without_timeout(self, record: Nested) -> None:
+        """Warn if ``bootstrap_timelimit`` has no effect, so that time limits count as real ends.
+
+        Args:
+            record: example of the record that may have the field ``timeout``.
+        """
+        if self.bootstrap_timelimit and "timeout" not in fields_of(record):
+            logger.log(
+                "WARNING: bootstrap_timelimit is True, but the environment gives no "
+                "env_info.timeout: episodes that a time limit ends count as real ends. If there is "
+                "such a limit, make the environment with rlpyt.envs.gym or let it set timeout; "
+                "otherwise pass bootstrap_timelimit=False."
             )
 
     def recompile(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.algos.base import RlAlgorithm
-from rlpyt.algos.checks import make_whole, warn_without_timeout
+from rlpyt.algos.checks import make_whole
 from rlpyt.algos.rollouts import (
     filled_parts,
     iterate_parts,
@@ -85,7 +85,7 @@ class OnPolicyAlgorithm(RlAlgorithm):
         self._check_settings(examples)
         self._check_minibatches()
         if examples and "env_info" in examples:
-            warn_without_timeout(self, examples["env_info"])
+            self._warn_without_timeout(examples["env_info"])
         self._batch_size = batch_spec.size // self.minibatches
         if self.divides:
             self._minibatch_rng = make_generator()

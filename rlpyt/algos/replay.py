@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -11,15 +11,7 @@ import numpy as np
 import torch
 
 from rlpyt.algos.base import RlAlgorithm
-from rlpyt.algos.checks import (
-    MANY_MASKED,
-    check_fraction,
-    check_masks,
-    check_positive,
-    check_replay_size,
-    make_whole,
-    warn_without_timeout,
-)
+from rlpyt.algos.checks import check_fraction, check_positive, make_whole
 from rlpyt.core.protocols import AgentLike, Stateful
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
 from rlpyt.replays.frame import FrameBufferMixin
@@ -30,6 +22,11 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import whole_number
 from rlpyt.utils.tensor import select_at_indexes
 from rlpyt.utils.types import Nested
+
+# Training ends after this number of successive updates without a valid sample.
+MAX_MASKED_UPDATES = 100
+# The log warns if a larger fraction of an iteration's samples is masked.
+MANY_MASKED = 0.4
 
 
 def replay_buffer_class(
@@ -243,7 +240,25 @@ class ReplayAlgorithm(RlAlgorithm):
         check_positive(self, "replay_ratio", "make it positive, since 0 allows no updates")
         check_positive(self, "clip_grad_norm", "make it positive, or None")
         check_fraction(self, "discount", "target_update_tau")
-        check_replay_size(self, self._n_samplers)
+        self._check_replay_size()
+
+    def _check_replay_size(self) -> None:
+        """Raise ``ValueError`` if a sampler batch or a training batch exceeds the storage."""
+        for what, size in (
+            ("one training batch", self.batch_size),
+            (f"one sampler batch {tuple(self.batch_spec)}", self.sampler_bs),
+        ):
+            if self.replay_size < size:
+                raise ValueError(
+                    f"replay_size is {self.replay_size:g}, less than {what} ({size:g}): make it "
+                    "larger, or that smaller"
+                )
+        first_steps = self.min_steps_learn / self._n_samplers
+        if self.replay_size < first_steps:
+            logger.log(
+                f"WARNING: replay_size is {self.replay_size:g}, less than min_steps_learn of this "
+                f"process ({first_steps:g}): the first steps are overwritten before training starts"
+            )
 
     def _configure_agent(self) -> None:
         """Pass the settings of its schedules to the agent."""
@@ -279,7 +294,7 @@ class ReplayAlgorithm(RlAlgorithm):
                 "buffer is in host memory, which processes share: leave it None"
             )
         example = self.examples_to_buffer(examples)
-        warn_without_timeout(self, example)
+        self._warn_without_timeout(example)
         if self.bootstrap_timelimit and "timeout" in fields_of(example):
             fields = (*self.opt_info_fields, "maskedFraction")
             self.opt_info_fields = tuple(dict.fromkeys(fields))  # Once, if set up again.
@@ -437,7 +452,7 @@ class ReplayAlgorithm(RlAlgorithm):
         opt_info = self.fetch_opt_info(opt_info)
         fractions = opt_info.maskedFraction if "maskedFraction" in opt_info._fields else ()
         if self.n_masked_updates or max(fractions, default=0) > MANY_MASKED:
-            check_masks(self, fractions)
+            self._check_masks(fractions)
         return opt_info
 
     @property
@@ -461,6 +476,36 @@ class ReplayAlgorithm(RlAlgorithm):
         """Record the fraction of ``samples`` whose return a time limit truncated."""
         if "timeout_n" in samples._fields:
             opt_info.maskedFraction.append(1 - not_timed_out(samples).float().mean())
+
+    def _check_masks(self, fractions: Sequence[float]) -> None:
+        """Warn if many samples in an iteration are masked.
+
+        Args:
+            fractions: fraction of masked samples in each update.
+
+        Raises:
+            ValueError: if ``MAX_MASKED_UPDATES`` updates in a row had no valid sample.
+        """
+        remedy = (
+            f"lower n_step_return={self.n_step_return} below the length of episodes, or pass "
+            "bootstrap_timelimit=False to count time limits as real ends, or (unless frames are "
+            "stored once) give the sampler record_next_observation=True to learn from these samples"
+        )
+        for fraction in fractions:
+            self.n_masked_updates = self.n_masked_updates + 1 if fraction == 1 else 0
+            if self.n_masked_updates == MAX_MASKED_UPDATES:
+                raise ValueError(
+                    f"bootstrap_timelimit is True, and none of the samples of {MAX_MASKED_UPDATES} "
+                    "updates was trained on, because time limits truncated all returns: "
+                    f"{remedy}"
+                )
+        if not self.warned_of_mask and sum(fractions) > MANY_MASKED * len(fractions):
+            self.warned_of_mask = True
+            logger.log(
+                f"WARNING: {sum(fractions) / len(fractions):.0%} of the samples in an iteration "
+                "are not trained on, because time limits truncated their returns, though the "
+                f"values of earlier steps are bootstrapped from theirs: {remedy}."
+            )
 
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
         """Update the agent once, on one batch, and add to ``opt_info``."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rlpyt.algos.checks import check_agent_info
+from rlpyt.algos.checks import make_whole
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out
 from rlpyt.algos.rollouts import replaced
 from rlpyt.core.records import BatchSpec, extended
@@ -16,6 +16,8 @@ from rlpyt.models.rnn import masked_rows, move_with_resets
 from rlpyt.replays.sequence.n_step import LAST_FIELDS
 from rlpyt.returns.valid import valid_from_done
 from rlpyt.utils.buffer import buffer_func, buffer_to, leaves, map_buffer
+from rlpyt.utils.collections import fields_of
+from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
 
 
@@ -59,6 +61,38 @@ class SequenceReplay(ReplayAlgorithm):
         """Number of steps in a sequence, burn-in included."""
         return self.warmup_T + self.batch_T
 
+    def _check_settings(self) -> None:
+        make_whole(self, "batch_T", "batch_B")
+        for name in ("warmup_T", "store_rnn_state_interval"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: make it 0 or more steps")
+        B = self.batch_spec.B
+        n_rows = math.ceil(self.replay_size / B)
+        needed = self.sequence_T + self.n_step_return + 1
+        if n_rows < needed:
+            raise ValueError(
+                f"replay_size {self.replay_size:g} is {n_rows} steps of each of B={B} "
+                "environments, but one sequence needs warmup_T + batch_T + n_step_return + 1 = "
+                f"{needed}: make replay_size several times {needed * B}, or sequences shorter"
+            )
+        if self.store_rnn_state_interval > self.batch_T:
+            logger.log(
+                "WARNING: sequences begin every store_rnn_state_interval="
+                f"{self.store_rnn_state_interval} steps and train on batch_T={self.batch_T} of "
+                "them: the others are never trained on. Make the interval at most batch_T."
+            )
+        super()._check_settings()
+
+    def _check_agent_info(self, agent_info: Nested, needed: set[str]) -> None:
+        """Raise ``ValueError`` if ``agent_info`` lacks fields to store or to set priorities by."""
+        missing = sorted(needed - set(fields_of(agent_info)))
+        if missing:
+            raise ValueError(
+                f"agent_info of {type(self.agent).__name__} has no {missing}: let its step() "
+                "return them, or set store_rnn_state_interval=0 (prev_rnn_state) and "
+                "input_priorities=False (q)"
+            )
+
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
         # A subclass with another loop decides what to append.
         cls = type(self)
@@ -87,7 +121,7 @@ class SequenceReplay(ReplayAlgorithm):
     def examples_to_buffer(self, examples: Nested) -> Nested:
         agent_info = examples["agent_info"]
         if self.store_rnn_state_interval > 0:
-            check_agent_info(self, agent_info, {"prev_rnn_state"})
+            self._check_agent_info(agent_info, {"prev_rnn_state"})
         return self._with_rnn_state(super().examples_to_buffer(examples), agent_info)
 
     def samples_to_buffer(self, samples: Nested) -> Nested:

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.checks import check_range_of_returns, warn_of_range
 from rlpyt.algos.dqn.dqn import DQN, SamplesToBuffer as SamplesToBuffer
 from rlpyt.algos.losses import EPS as EPS, categorical_projection, categorical_td_loss
+from rlpyt.replays.n_step import BaseNStepReturnBuffer
+from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
@@ -94,3 +95,34 @@ class CategoricalDQN(DQN):
             target_ps, choosing_ps = self.agent.target(*inputs), self.agent(*inputs)
         next_action = torch.matmul(choosing_ps, z).argmax(dim=-1)
         return self.select_at_indexes(next_action, target_ps)
+
+
+def check_range_of_returns(algo: Any) -> None:
+    """Raise ``ValueError`` unless ``V_min`` is less than ``V_max``."""
+    if not algo.V_min < algo.V_max:
+        raise ValueError(f"V_min is {algo.V_min} and V_max is {algo.V_max}: make V_max the greater")
+
+
+def warn_of_range(algo: Any, opt_info: Any) -> None:
+    """Warn once if more than a tenth of the target probability is on the outermost atoms.
+
+    Args:
+        algo: algorithm with ``V_min`` and ``V_max``; the function sets its ``warned_of_range``.
+        opt_info: record of one iteration; ``edgeMass``, if present, is the probability of the
+            outermost atoms in each update.
+    """
+    edge_mass = opt_info._asdict().get("edgeMass", ())
+    if algo.warned_of_range or not edge_mass or sum(edge_mass) / len(edge_mass) <= 0.1:
+        return
+    algo.warned_of_range = True
+    bounds = ""
+    if algo.discount < 1 and isinstance(algo.replay_buffer, BaseNStepReturnBuffer):
+        rewards = algo.replay_buffer.samples.reward
+        low, high = min(0.0, float(rewards.min())), max(0.0, float(rewards.max()))
+        low, high = low / (1 - algo.discount), high / (1 - algo.discount)
+        bounds = f" By the rewards so far, no return is below {low:.4g} or above {high:.4g}."
+    logger.log(
+        f"WARNING: {sum(edge_mass) / len(edge_mass):.0%} of the targets' probability is on the two "
+        f"outermost returns: unless returns end there, widen V_min, V_max, now {algo.V_min}, "
+        f"{algo.V_max}; returns beyond are cut off (edgeMass in the log).{bounds}"
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from rlpyt.algos._optim import with_defaults
-from rlpyt.algos.checks import check_agent_has, check_fraction, check_positive
+from rlpyt.algos.checks import check_fraction, check_positive
 from rlpyt.algos.losses import huber_td_loss, masked_mean, n_step_target
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
 from rlpyt.core.records import (
@@ -145,7 +145,7 @@ class DQN(ReplayAlgorithm):
             check_positive(self, "default_priority", "make it positive, or None for delta_clip")
 
     def _configure_agent(self) -> None:
-        check_agent_has(self, "set_epsilon_itr_min_max", "MlpDqnAgent")
+        self._check_agent_has("set_epsilon_itr_min_max", "MlpDqnAgent")
         eps_itr_max = max(1, int(self.eps_steps // self.steps_per_itr))
         self.agent.set_epsilon_itr_min_max(self.min_itr_learn, eps_itr_max)
 

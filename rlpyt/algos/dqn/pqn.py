@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from rlpyt.algos.checks import (
-    check_agent_has,
     check_fraction,
     check_positive,
 )
@@ -105,7 +104,7 @@ class PQN(OnPolicyAlgorithm):
 
     def _check_settings(self, examples: Nested) -> None:
         self._check_agent_and_sampler(recurrent=None)
-        check_agent_has(self, "set_epsilon_itr_min_max", "MlpPqnAgent")
+        self._check_agent_has("set_epsilon_itr_min_max", "MlpPqnAgent")
         check_fraction(self, "discount", "q_lambda")
         check_positive(self, "clip_grad_norm", "make it positive, or None")
 

@@ -11,9 +11,7 @@ import torch
 
 from rlpyt.algos._optim import with_defaults
 from rlpyt.algos.checks import (
-    check_agent_info,
     check_fraction,
-    check_sequences,
 )
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.losses import (
@@ -176,7 +174,6 @@ class R2D1(SequenceReplay, DQN):
         return bool(self.prioritized_replay and self.input_priorities)
 
     def _check_settings(self) -> None:
-        check_sequences(self)
         super()._check_settings()
         check_fraction(self, "pri_eta")
         if self.value_scale_eps < 0:
@@ -195,7 +192,7 @@ class R2D1(SequenceReplay, DQN):
         is_by_values = type(self).compute_input_priorities is R2D1.compute_input_priorities
         is_by_values &= type(self).samples_to_buffer is R2D1.samples_to_buffer
         if self.input_priorities_are_used and is_by_values:
-            check_agent_info(self, examples["agent_info"], {"q"})
+            self._check_agent_info(examples["agent_info"], {"q"})
         return super().examples_to_buffer(examples)
 
     def samples_to_buffer(self, samples: Nested) -> Nested:

@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 
 from rlpyt.algos._optim import load_optimizer_state
-from rlpyt.algos.checks import check_agent_has
 from rlpyt.algos.losses import n_step_target
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
 from rlpyt.core.protocols import AgentLike
@@ -143,7 +142,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
             raise ValueError(f"action_prior is {self.action_prior!r}: choose of {ACTION_PRIORS}")
 
     def make_optimizers(self) -> None:
-        check_agent_has(self, "pi_parameters", "SacAgent")
+        self._check_agent_has("pi_parameters", "SacAgent")
         vars(self).pop("_action_range", None)  # Of an earlier run.
         self._action_range  # noqa: B018  (A graph of torch.compile cannot make it.)
         self.pi_optimizer = self.make_optimizer(self.agent.pi_parameters())

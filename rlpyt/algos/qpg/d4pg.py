@@ -6,11 +6,8 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.checks import (
-    check_fraction,
-    check_range_of_returns,
-    warn_of_range,
-)
+from rlpyt.algos.checks import check_fraction
+from rlpyt.algos.dqn.cat_dqn import check_range_of_returns, warn_of_range
 from rlpyt.algos.losses import categorical_projection, categorical_td_loss
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.replay import replay_buffer_class

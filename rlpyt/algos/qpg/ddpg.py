@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.checks import check_agent_has, check_positive, make_whole
+from rlpyt.algos.checks import check_positive, make_whole
 from rlpyt.algos.losses import masked_mean, n_step_target
 from rlpyt.algos.qpg.actor_critic import ActorCriticAlgorithm, SamplesToBufferTl, frozen
 from rlpyt.utils.collections import fields_of, namedarraytuple
@@ -111,7 +111,7 @@ class DDPG(ActorCriticAlgorithm):
         check_positive(self, "q_target_clip", "make it positive, or None")
 
     def make_optimizers(self) -> None:
-        check_agent_has(self, "mu_parameters", "DdpgAgent")
+        self._check_agent_has("mu_parameters", "DdpgAgent")
         self.mu_optimizer = self.make_optimizer(self.agent.mu_parameters(), self.learning_rate)
         self.q_optimizer = self.make_optimizer(self.agent.q_parameters(), self.q_learning_rate)
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rlpyt.algos.checks import check_sequences
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.sequences import SequenceReplay
 from rlpyt.models.rnn import Memory
@@ -94,7 +93,6 @@ class RecurrentSAC(SequenceReplay, SAC):
     # --- Set-up ------------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
-        check_sequences(self)
         super()._check_settings()
 
     # --- Losses ------------------------------------------------------------------------------
