@@ -6,6 +6,7 @@
 * ``worker``: the process of a worker.
 * ``cpu``: workers in which the agent acts.
 * ``gpu``: workers that only step; ``action_server`` chooses the actions for all of them.
+* ``old_arguments``: arguments of workers for hooks written for rlpyt 0.1.2.
 * ``_division``: each worker's share of the environments and CPUs.
 * ``_channels``: control, trajectory infos and states between sampler and workers.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from multiprocessing.sharedctypes import RawValue
 from typing import Any
 
 import torch
@@ -22,11 +21,10 @@ from rlpyt.samplers.eval_collectors import LoopEvalCollector
 from rlpyt.samplers.parallel._channels import (
     GIVE_STATE,
     NOTHING,
-    TrajInfoQueue,
     give_state,
     take_state,
 )
-from rlpyt.utils.collections import AttrDict
+from rlpyt.samplers.parallel.old_arguments import complete_in_worker
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import (
     Purpose,
@@ -37,7 +35,6 @@ from rlpyt.utils.seed import (
     set_rng_state,
     set_seed,
 )
-from rlpyt.utils.shared_array import get_context
 
 
 def initialize_worker(
@@ -79,12 +76,10 @@ def sampling_process(common_kwargs: dict[str, Any], worker_kwargs: dict[str, Any
 
     Args:
         common_kwargs: arguments that are the same for all workers.
-        worker_kwargs: arguments of this worker.
-
-    Of both, those of rlpyt 0.1.2 are enough.
+        worker_kwargs: arguments of this worker; of both, only those of rlpyt 0.1.2 are needed.
     """
     with logger.using(logger.Logger()):  # Files and other sinks are the sampler's.
-        c, w = _completed(common_kwargs, worker_kwargs)
+        c, w = complete_in_worker(common_kwargs, worker_kwargs)
         if c.is_quiet:
             logger.disable()
         initialize_worker(w.rank, w.seed, w.cpus, c.torch_threads)
@@ -93,38 +88,6 @@ def sampling_process(common_kwargs: dict[str, Any], worker_kwargs: dict[str, Any
         worker.start()
         while worker.serve_once():
             pass
-
-
-def _completed(
-    common_kwargs: dict[str, Any], worker_kwargs: dict[str, Any]
-) -> tuple[AttrDict, AttrDict]:
-    """Return both kinds of arguments, with defaults of those that rlpyt 0.1.2 did not have."""
-    c = AttrDict({"is_quiet": False, "traj_info_kwargs": {}, **common_kwargs})
-    for name in {"traj_infos_queue", "eval_traj_infos_queue"} & c.keys():
-        if not isinstance(c[name], TrajInfoQueue):
-            c[name] = _PlainQueue(c[name])
-    n_eval_envs = c.get("eval_n_envs", 0)
-    c["ctrl"] = AttrDict({"state_task": RawValue("b", NOTHING), **c["ctrl"]})
-    of_evaluation = {
-        "n_eval_envs": n_eval_envs,
-        "first_eval_env": 0,
-        "eval_env_ranks": range(n_eval_envs),
-        "eval_quota": None,
-    }
-    of_envs = {"first_env": 0, "envs_seed": worker_kwargs["seed"], "statistics": None}
-    w = AttrDict({**of_envs, **of_evaluation, **worker_kwargs})
-    w["sync"] = AttrDict({"heartbeat": Heartbeat(get_context()), **w["sync"]})
-    return c, w
-
-
-class _PlainQueue:
-    """Queue of multiprocessing, for trajectory infos without their places."""
-
-    def __init__(self, queue: Any) -> None:
-        self._queue = queue
-
-    def put(self, item: Any, place: Any = None) -> None:
-        self._queue.put(item)
 
 
 class SamplingWorker:

@@ -20,6 +20,7 @@ from rlpyt.samplers.parallel._channels import (
     StateExchange,
     TrajInfoQueue,
 )
+from rlpyt.samplers.parallel.old_arguments import complete_worker
 from rlpyt.utils.collections import AttrDict
 
 
@@ -71,16 +72,13 @@ class Workers:
             heartbeats: heartbeat of each worker.
             max_restarts_per_hour: number of restarts in an hour; None to raise the first failure.
         """
+        workers_kwargs = [complete_worker(common_kwargs, own) for own in workers_kwargs]
         self._process, self._workers_kwargs = process, workers_kwargs
         # A copy of the agent, which may later be moved to another device.
         self._common_kwargs = {**common_kwargs, "agent": copy.copy(common_kwargs["agent"])}
         self._heartbeats = heartbeats
-        first, n_eval_envs = workers_kwargs[0], common_kwargs.get("eval_n_envs", 0)
-        # Hooks written for rlpyt 0.1.2 do not give all arguments.
-        self.acting_noise = {"seed": first.get("envs_seed", first["seed"]), "step": 0}
-        self._states.sizes = [
-            (w["n_envs"], w.get("n_eval_envs", n_eval_envs)) for w in workers_kwargs
-        ]
+        self.acting_noise = {"seed": workers_kwargs[0]["envs_seed"], "step": 0}
+        self._states.sizes = [(w["n_envs"], w["n_eval_envs"]) for w in workers_kwargs]
         if max_restarts_per_hour is not None:
             self.supervisor.allow_restarts(self._start_again, max_restarts_per_hour)
         self.processes[:] = [self._start(index) for index in range(len(workers_kwargs))]
