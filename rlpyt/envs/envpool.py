@@ -54,11 +54,11 @@ class ReseededPool(gym.vector.VectorEnv[Any, Any, Any]):
     def __init__(self, id: str, num_envs: int, **kwargs: Any) -> None:
         self.num_envs = num_envs
         self._arguments = {"task_id": id, "num_envs": num_envs, **kwargs}
-        self._pool = self._made(0)
+        self._pool = self._make_pool(0)
         self.single_observation_space = self._pool.single_observation_space
         self.single_action_space = self._pool.single_action_space
 
-    def _made(self, seed: int) -> Any:
+    def _make_pool(self, seed: int) -> Any:
         envpool = import_extra("envpool", "rlpyt.envs.envpool", "envpool")
         with warnings.catch_warnings():
             # The bounds of EnvPool's spaces are float64, and cannot be changed.
@@ -78,7 +78,7 @@ class ReseededPool(gym.vector.VectorEnv[Any, Any, Any]):
         mask = (options or {}).get("reset_mask")
         if mask is None and seed is not None:
             self._pool.close()
-            self._pool = self._made(seed)
+            self._pool = self._make_pool(seed)
         if mask is None:
             observation, info = self._pool.reset()
             return observation, _without(info)

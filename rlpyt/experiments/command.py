@@ -65,7 +65,7 @@ class WrongInput(click.ClickException):
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def without_traceback() -> Iterator[None]:
     """End the command on wrong input, with a message and without a traceback."""
     try:
         yield
@@ -171,7 +171,7 @@ def train(
     """
     if compiles:
         arguments = (*arguments, "runner.compile=True")
-    with explained():
+    with without_traceback():
         words = [*([what] if what else []), *arguments]
         branch = None if origin is None else read_branch(origin, words, steps)
         if branch is not None and (seed is not None or init is not None or prints):
@@ -235,7 +235,7 @@ def train(
             raise
         if is_new:
             shutil.rmtree(run_dir, ignore_errors=True)  # It contains only the error.
-        with explained():
+        with without_traceback():
             if new_branch is not None and isinstance(error, RuntimeError):  # Of torch.
                 raise ValueError(
                     f"the state of {origin} does not fit the changes: {error}"
@@ -300,7 +300,7 @@ def sweep(
     rlpyt sweep ppo CartPole-v1 learning_rate=1e-5:1e-2:log epochs=1:10 --search optuna
     """
     context = click.get_current_context()
-    with explained():
+    with without_traceback():
         sweeps.check_search(search, lambda x: context.get_parameter_source(x) == GIVEN)
         parts = sweeps.parts_of(what, arguments, steps)
         if search == "optuna":
@@ -345,7 +345,7 @@ def doctor(what: str, arguments: tuple[str, ...], seconds: float, steps: float |
     """
     from rlpyt.experiments.doctor.diagnosis import examine
 
-    with explained():
+    with without_traceback():
         config = configuration(what, arguments, steps)
         try_runs([runner_call(config)])
         found = examine(config, arguments, seconds, lambda text: click.echo(text, err=True))
@@ -386,7 +386,7 @@ def list_(kind: str | None, text: str | None) -> None:
 )
 def evaluate(path: str, episodes: int, seed: int | None, file: str | None) -> None:
     """Play episodes with a trained agent and print their statistics."""
-    with explained():
+    with without_traceback():
         saved = evaluation.load_agent(path)
         infos = evaluation.evaluate(saved, episodes, seed)
         click.echo(_table(infos))
@@ -403,7 +403,7 @@ def evaluate(path: str, episodes: int, seed: int | None, file: str | None) -> No
 @click.option("--max-frames", type=COUNT, default=10_000, help="Largest number of pictures.")
 def watch(path: str, video: str | None, episodes: int, seed: int | None, max_frames: int) -> None:
     """Show a trained agent in a window, or write a video of it."""
-    with explained():
+    with without_traceback():
         infos = evaluation.watch(evaluation.load_agent(path), episodes, video, seed, max_frames)
     click.echo(_table(infos))
     if video is not None:
@@ -426,7 +426,7 @@ def verify(run: str, intervals: int, seed: int | None) -> None:
     """
     from rlpyt.experiments import verification
 
-    with explained():
+    with without_traceback():
         verdict = verification.verify(run, intervals, seed)
     click.echo(verdict.text())
     if verdict.differences:
@@ -445,7 +445,7 @@ def export(path: str, file: str) -> None:
     """
     from rlpyt.experiments.trained import load
 
-    with explained():
+    with without_traceback():
         graph = load(path).export(file)
     rows = [
         (kind, name, str(example.dtype).removeprefix("torch."), graph.shape(name))
@@ -493,7 +493,7 @@ def plot(
     rlpyt plot data/my_sweep --smooth 3
     rlpyt plot PPO=runs/ppo A2C=runs/a2c --output figures
     """
-    with explained():
+    with without_traceback():
         given = {name: value for name, value in options.items() if value is not None}
         if ranges:
             given["score_ranges"] = dict(map(_score_range, ranges))
@@ -527,7 +527,7 @@ def compare(runs: str, baseline: str, **options: Any) -> None:
     """
     from rlpyt.experiments import gate
 
-    with explained():
+    with without_traceback():
         lines, notes = gate.compare(runs, baseline, **options)
     click.echo("\n".join([gate.table(lines), *notes]))
     if any(line.is_worse for line in lines):

@@ -26,18 +26,18 @@ class Call(NamedTuple):
 
     def make(self, **objects: Any) -> Any:
         """Make the call, after the calls in its arguments; pass on further arguments."""
-        kwargs = {key: _made(value) for key, value in self.kwargs.items()}
+        kwargs = {key: _built(value) for key, value in self.kwargs.items()}
         return load(self.name)(**{**kwargs, **objects})
 
 
-def _made(value: Any) -> Any:
+def _built(value: Any) -> Any:
     if isinstance(value, Call):
         return value.make()
     if isinstance(value, Name):
         return load(value)
     if isinstance(value, Mapping):
-        return {key: _made(part) for key, part in value.items()}
-    return [_made(part) for part in value] if isinstance(value, list) else value
+        return {key: _built(part) for key, part in value.items()}
+    return [_built(part) for part in value] if isinstance(value, list) else value
 
 
 # --- The parts of a run --------------------------------------------------------------------------

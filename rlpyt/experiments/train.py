@@ -27,7 +27,7 @@ from rlpyt.experiments.sweeps.variant import Config, changed, load_variant, merg
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
-from rlpyt.samplers.vector.sampler import FirstOf, VectorSampler
+from rlpyt.samplers.vector.sampler import FirstEnv, VectorSampler
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import get_log_dir, logger_context
 from rlpyt.utils.logging.logger import stub_to_json
@@ -273,7 +273,7 @@ def try_runs(calls: Iterable[Call]) -> None:
                 in_vectors = isinstance(sampler, VectorSampler)
                 number = {"num_envs": 1} if in_vectors else {}
                 env = sampler.EnvCls(**{**number, **sampler.env_kwargs})
-                envs[key] = stack.enter_context(closing(FirstOf(env) if in_vectors else env))
+                envs[key] = stack.enter_context(closing(FirstEnv(env) if in_vectors else env))
             n_itr = int(max(1, runner.n_steps // sampler.batch_spec.size))
             _start(runner.agent, runner.algo, sampler, envs[key], n_itr)
 

@@ -290,7 +290,7 @@ class Supervisor:
         self._start_again(index)
         return True
 
-    def welcome_restarted(self) -> None:
+    def admit_restarted(self) -> None:
         """Begin a task of the restarted processes alone: all others are absent from it."""
         self.absent = set(range(len(self.children))) - self.restarted
         self.restarted = set()

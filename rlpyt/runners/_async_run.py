@@ -78,7 +78,7 @@ class AsyncRun(BaseRunner):
     _optimizer_affinities: list[Mapping[str, Any]]
     _port: int | None = None
     _has_group = False
-    # Set by the library's loop; the loop of a subclass does not let the sampler continue.
+    # True in the library's loop, which lets the sampler continue; other loops do not.
     _limits_sampler = False
     _throttle_time = 0.0
     _itr = -1  # The optimizer's last iteration.

@@ -73,7 +73,7 @@ class MinibatchRlBase(BaseRunner):
     _is_evaluating = False
     _is_row_due = False  # Whether a signal came before the row of the last iteration.
     _saves_now = False  # Whether the processes that train together have agreed to save.
-    # Whether all of them run the loop below; one with a loop of its own exchanges only gradients.
+    # Whether all processes run the loop below, and so exchange more than gradients.
     _is_in_step = False
 
     def __init__(
@@ -93,9 +93,7 @@ class MinibatchRlBase(BaseRunner):
         affinity = {} if affinity is None else affinity
         check_objects(algo=algo, agent=agent, sampler=sampler)
         save__init__args(locals())
-        # The library's algorithms have 0 before ``algo.initialize``, so that every run is evaluated
-        # and logged from its start; other algorithms may set it earlier. One that has an agent has
-        # been in a run, whose number it is.
+        # An algorithm that has an agent keeps the number of an earlier run.
         self.min_itr_learn = 0 if hasattr(algo, "agent") else algo.min_itr_learn
         if compile:
             algo.compile = check_compile(compile)

@@ -54,7 +54,7 @@ def _numbers(cls: Any) -> frozenset[str]:
 
 
 def _is_taken(instance: Any, name: str) -> bool:
-    """Return whether ``name`` is stored or cannot be; a fallback ``__getattr__`` does not count."""
+    """Return whether ``name`` has a value, other than by ``__getattr__``, or cannot be set."""
     try:
         object.__getattribute__(instance, name)
         return True

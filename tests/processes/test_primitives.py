@@ -134,7 +134,7 @@ def test_a_process_that_died_leaves_nothing_behind(supervisor, where):
         received = crew.items.get_all()
         crew.barrier.collect()
         assert supervisor.absent == supervisor.restarted == {1}
-        supervisor.welcome_restarted()
+        supervisor.admit_restarted()
         assert supervisor.absent == {0}
         for _ in range(2):
             crew.barrier.wait()

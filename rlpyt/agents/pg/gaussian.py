@@ -67,8 +67,8 @@ def _gaussian_policy(
             "takes any"
         )
     scale = agent.scale_actions
-    # A method that calls the model directly may take its outputs for actions, as in rlpyt 0.1.2; if
-    # others scaled them, acting and training would use different policies.
+    # An overridden method may take the model's outputs for actions; scaling them in the others
+    # would let acting and training use different policies.
     methods = (cls.__call__, cls.step, cls.value)
     if scale and methods != (AgentCls.__call__, AgentCls.step, AgentCls.value):
         scale = False

@@ -21,7 +21,7 @@ from rlpyt.experiments.program import Call, runner_call
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.processes.supervisor import Supervisor
 from rlpyt.runners.base import prepare_process
-from rlpyt.samplers.vector.sampler import FirstOf
+from rlpyt.samplers.vector.sampler import FirstEnv
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import set_seed
 
@@ -190,7 +190,7 @@ def _environment(config: Config) -> Any:
     call = Call(targets(config)["env"], config["env"])
     if config["roles"].get("sampler") != "vector":
         return call.make()
-    return FirstOf(Call(call.name, {"num_envs": 1, **call.kwargs}).make())
+    return FirstEnv(Call(call.name, {"num_envs": 1, **call.kwargs}).make())
 
 
 # --- Whole runs ----------------------------------------------------------------------------------

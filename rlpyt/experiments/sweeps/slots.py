@@ -63,7 +63,7 @@ class Slot:
         return bool(self.options.get(codes.SET_AFFINITY, 1))
 
     def alone(self) -> Slot:
-        """Return this share as a whole machine, for clusters that choose its CPUs and GPUs."""
+        """Return as many CPUs and GPUs, numbered from 0, for a cluster that places the run."""
         options = {**self.options, codes.HYPERTHREAD_OFFSET: 0, codes.N_SOCKET: 1}
         one = Slot(options)
         n_cpu = {codes.N_CPU_CORE: len(one.cpus), codes.CPU_PER_RUN: len(one.cpus)}

@@ -254,7 +254,7 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin, ParallelSamplerBase):
         part.ctrl.eval_again = self.ctrl.eval_again
         for name in ("traj_infos_queue", "eval_traj_infos_queue"):
             queues = getattr(part, name), getattr(self, name)
-            setattr(part, name, HandedOn(*queues, self._heartbeat, self.sync.stop_eval))
+            setattr(part, name, ForwardingQueue(*queues, self._heartbeat, self.sync.stop_eval))
         for barrier in (self.ctrl.barrier_in, self.ctrl.barrier_out):
             barrier.supervisor = part.supervisor  # While it waits, it watches its workers.
 
@@ -291,7 +291,7 @@ class AsyncGpuSampler(AsyncActionServer, AsyncGpuSamplerBase):
     """Asynchronous sampler: all environments of a server step, then its agent acts for them."""
 
 
-class HandedOn:
+class ForwardingQueue:
     """Queue of a server's sampler, which forwards everything to the queue of all servers.
 
     Args:

@@ -140,7 +140,7 @@ class Workers:
         start, end, supervisor = self.ctrl.barrier_in, self.ctrl.barrier_out, self.supervisor
         end.collect()
         while supervisor.restarted:
-            supervisor.welcome_restarted()
+            supervisor.admit_restarted()
             end.wait()  # They have started their environments.
             if work_again is not None:
                 start.wait()

@@ -41,7 +41,7 @@ class SerialSampler(BaseSampler):
     traj_infos: list[Any]
     collector: Any = None
     eval_collector: Any = None
-    _made: Sequence[Any] = ()  # Environments that are not closed yet.
+    _open_envs: Sequence[Any] = ()  # Environments that are not closed yet.
     device: torch.device | None = None  # Device of the batch; None for the CPU, with numpy arrays.
 
     _fitting_collectors: tuple[Any, Any] = (CpuResetCollector, SerialEvalCollector)
@@ -93,7 +93,7 @@ class SerialSampler(BaseSampler):
             Examples of the buffers' entries, see
             :func:`~rlpyt.samplers.buffer.build_samples_buffer`.
         """
-        if self._made:
+        if self._open_envs:
             self.shutdown()
         set_alternation(self, agent)
         B = self.batch_spec.B
@@ -136,8 +136,8 @@ class SerialSampler(BaseSampler):
     def _make_one_by_one(self, env_kwargs: Any, env_ranks: Sequence[int]) -> list[Any]:
         """Make environments, so that :meth:`shutdown` finds those before one that fails."""
         for pair in enumerate(env_ranks):
-            self._made = [*self._made, make_env(self.EnvCls, env_kwargs, *pair)]
-        return list(self._made[-len(env_ranks) :])
+            self._open_envs = [*self._open_envs, make_env(self.EnvCls, env_kwargs, *pair)]
+        return list(self._open_envs[-len(env_ranks) :])
 
     def _seed_envs(self, envs: Sequence[Any], seeds: list[int] | None) -> None:
         set_envs_seeds(envs, seeds)
@@ -216,7 +216,7 @@ class SerialSampler(BaseSampler):
 
     def shutdown(self) -> None:
         """Close all environments."""
-        envs, self._made = self._made, ()
+        envs, self._open_envs = self._open_envs, ()
         for env in envs:
             with suppress(Exception):  # As in workers; some have no such method.
                 env.close()

@@ -85,7 +85,7 @@ class VectorSampler(SerialSampler):
 
     def _example_outputs(self) -> dict[str, Any]:
         examples: dict[str, Any] = {}
-        get_example_outputs(self.agent, FirstOf(self.env), examples)
+        get_example_outputs(self.agent, FirstEnv(self.env), examples)
         return examples
 
     def _collected(self, envs: Sequence[Any]) -> Any:
@@ -135,7 +135,7 @@ class VectorSampler(SerialSampler):
     def _make_env(self, env_kwargs: EnvKwargs, n: int) -> Any:
         assert isinstance(env_kwargs, Mapping), "checked by the constructor"
         env = self.EnvCls(**{"num_envs": n, **env_kwargs})
-        self._made = [*self._made, env]
+        self._open_envs = [*self._open_envs, env]
         if not hasattr(env, "sample_actions"):
             raise TypeError(
                 f"EnvCls made {env!r}, not a vector environment of this library: use "
@@ -149,7 +149,7 @@ class VectorSampler(SerialSampler):
         return env
 
 
-class FirstOf:
+class FirstEnv:
     """The first part of a vector environment, for one example step."""
 
     def __init__(self, env: VectorEnvLike) -> None:
