@@ -106,7 +106,7 @@ def record_success(traj_info: Any, env_info: Nested, b: Any = ()) -> None:
     """
     success = getattr(env_info, "is_success", None)
     if success is not None:
-        traj_info["_is_success"] = float(np.asarray(success)[b])
+        traj_info["_is_success"] = float(np.mean(np.asarray(success)[b]))
 
 
 # --- One step of an agent (torch) ---------------------------------------------------------------

@@ -157,6 +157,7 @@ def get_example_outputs(
     last, reward, done, env_info = env.step(action)
     observation = as_element(first if last is None else last, env.spaces.observation)
     with returned_by(env):
+        observation_rows(buffer_from_example(observation, 1), 1)[0] = first
         reward = np.asarray(as_number(reward, action), dtype="float32")
     if is_image(observation):
         examples["stacking"] = _stacking(env, first, observation, bool(done))

@@ -380,11 +380,23 @@ def test_infos_that_change_do_not_end_a_run(info, expected, capsys):
     assert capsys.readouterr().out.count("left out") <= 1
 
 
+@pytest.mark.parametrize("as_pair", [False, True])
+def test_every_step_differs_from_the_reset(as_pair):
+    # The network failed at the example, in torch's words.
+    kwargs = {"late": np.zeros(1, np.float32), "after": 0, "as_pair": as_pair}
+    with (
+        pytest.raises(ValueError, match="observation"),
+        sampling(env_kwargs=kwargs) as sample,
+    ):
+        sample()
+
+
 @pytest.mark.parametrize("late", [True, False])
 def test_success_is_logged_as_a_rate(late, tmp_path):
     # An entry that first appears at the end was dropped.
     def info(t):
-        return {"is_success": True} if t == 5 else {} if late else {"is_success": False}
+        success = np.array([t == 5])  # With one entry, as of a vector environment.
+        return {"is_success": success} if t == 5 or not late else {}
 
     def make(n_steps):
         return gym.GymEnvWrapper(Box(flat(), half, info, n_steps))

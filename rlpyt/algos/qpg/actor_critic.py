@@ -271,7 +271,8 @@ def mean_weights(valid: torch.Tensor) -> torch.Tensor:
 
     All losses of a batch share the weights: ``torch.dot(losses, weights)``.
     """
-    return valid / valid.sum().clamp(min=1)
+    weights = valid.to(torch.get_default_dtype())
+    return weights / weights.sum().clamp(min=1)
 
 
 def half_squared_error(
