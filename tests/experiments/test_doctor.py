@@ -214,7 +214,7 @@ def test_wrong_input_is_refused_before_anything_starts():
 def test_an_environment_that_fails_ends_with_its_error():
     words = ["Sleeping-v0", "env.fails_after=20", "env.seconds=0", *QUICK]
     with pytest.raises(WorkerError, match="the robot fell over"):
-        invoke("doctor", "a2c", *words, "--seconds", 1)
+        invoke("doctor", "a2c", *words, "--seconds", 15)
 
 
 FAILING = ["Sleeping-v0", "env.fails_after=12", "env.seconds=0", "sampler=serial"]
