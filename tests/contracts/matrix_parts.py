@@ -269,7 +269,8 @@ class Witness(Callback):
     def on_start(self, runner):
         self.before = [p.detach().clone() for p in runner.agent.parameters()]
         children = multiprocessing.active_children()
-        self.children = [child for child in children if child.pid not in self._others]
+        # What the library closes at the end still has the exit code.
+        self.children = [child._popen for child in children if child.pid not in self._others]
         self.opt_infos = {name: [] for name in runner.algo.opt_info_fields}
         if runner.agent.recurrent:
             without_ddp(runner.agent.model).register_forward_pre_hook(self._note_state)

@@ -114,7 +114,7 @@ def check_training(runner, witness, rows, name, n_expected):
 
 def check_end(witness, n_children, n_processes):
     """All processes have come to their end by themselves."""
-    assert [child.exitcode for child in witness.children] == [0] * n_children
+    assert [child.returncode for child in witness.children] == [0] * n_children
     assert len(witness.pids) == n_processes
     assert no_process_is_left(witness.pids)
 
