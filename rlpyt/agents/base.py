@@ -176,7 +176,7 @@ class BaseAgent:
             ValueError: if ``ModelCls`` is missing or its keywords are given twice, or observations
                 have an action mask that does not fit.
         """
-        self._mask_reader, env_spaces = find_mask(self, env_spaces)
+        self._mask_reader, env_spaces = find_mask(type(self).__name__, self.mask_field, env_spaces)
         self.env_spaces = env_spaces
         self.share_memory = share_memory
         self.env_model_kwargs = self.make_env_to_model_kwargs(env_spaces)

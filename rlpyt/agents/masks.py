@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -10,9 +10,6 @@ from rlpyt.core.records import EnvSpaces
 from rlpyt.models.space_kinds import Choices, action_kind, record_parts
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.types import Nested
-
-if TYPE_CHECKING:
-    from rlpyt.agents.base import BaseAgent
 
 
 class MaskField(NamedTuple):
@@ -31,11 +28,14 @@ class MaskField(NamedTuple):
         return rest, getattr(observation, self.name)
 
 
-def find_mask(agent: BaseAgent, spaces: EnvSpaces) -> tuple[MaskField | None, EnvSpaces]:
+def find_mask(
+    agent_name: str, name: str | None, spaces: EnvSpaces
+) -> tuple[MaskField | None, EnvSpaces]:
     """Find the mask in the observations of an environment.
 
     Args:
-        agent: agent, with ``mask_field``.
+        agent_name: class of the agent, for errors.
+        name: ``mask_field`` of the agent.
         spaces: spaces of the environment.
 
     Returns:
@@ -44,8 +44,7 @@ def find_mask(agent: BaseAgent, spaces: EnvSpaces) -> tuple[MaskField | None, En
     Raises:
         ValueError: if an action is not one discrete choice, or the mask has another length.
     """
-    agent_name = type(agent).__name__
-    parts, name = record_parts(spaces.observation), agent.mask_field
+    parts = record_parts(spaces.observation)
     if name is None or name not in parts:
         return None, spaces
     remedy = f"rename the field, or set {agent_name}.mask_field = None to leave it to the network"
