@@ -15,7 +15,7 @@ import numpy as np
 
 from rlpyt.core.masks import random_action
 from rlpyt.core.protocols import AgentLike
-from rlpyt.core.records import AgentInputs, trajectory_end
+from rlpyt.core.records import AgentInputs, NotFiniteError, trajectory_end
 from rlpyt.core.rows import NUMBERS, as_number, is_finite, observation_rows, returned_by
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.processes.child import Heartbeat
@@ -240,7 +240,11 @@ class LoopCollector(DecorrelatingStartCollector):
             self.agent.sample_mode(itr)
         if self._loop is None:
             self._loop = self._make_loop(agent_inputs, traj_infos)
-        completed = self._loop.run(self.batch_T, self._batch_rows())
+        try:
+            completed = self._loop.run(self.batch_T, self._batch_rows())
+        except NotFiniteError:  # Of the agent, perhaps because of what it observed.
+            self._look_at(self.samples_np)
+            raise
         self._look_at(self.samples_np)
         return agent_inputs, traj_infos, completed
 

@@ -320,6 +320,21 @@ def test_default_type_of_torch(AgentCls):
     assert samples.env.observation.dtype == torch.float64
 
 
+def test_nan_is_named_where_the_agent_fails_at_it(capsys):
+    # Only the network was blamed.
+    def observe(t):
+        return np.array([0, np.nan if t == 3 else 0], np.float32)
+
+    def make():
+        return gym.GymEnvWrapper(Box(spaces.Box(-1, 1, (2,)), observe))
+
+    sampler = SerialSampler(make, {}, batch_T=8, batch_B=2, max_decorrelation_steps=0)
+    sampler.initialize(GenericFfAgent(), seed=0)
+    with pytest.raises(FloatingPointError):
+        sampler.obtain_samples(0)
+    assert "environment 0 returned nan in observation[1]" in capsys.readouterr().out
+
+
 def test_nan_is_named_once(capsys):
     def observe(t):
         return {"a": np.zeros(2), "b": np.array([0, np.nan if t == 3 else 0])}
