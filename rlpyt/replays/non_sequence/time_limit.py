@@ -9,7 +9,7 @@ from rlpyt.replays.non_sequence.frame import NStepFrameBuffer
 from rlpyt.replays.non_sequence.n_step import (
     NStepTimeLimitBuffer as NStepTimeLimitBuffer,
     SamplesFromReplay as SamplesFromReplay,
-    SamplesFromReplayTL as SamplesFromReplayTL,
+    SamplesFromReplayTL,
 )
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplay
 from rlpyt.replays.non_sequence.uniform import UniformReplay
