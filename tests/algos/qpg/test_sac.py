@@ -558,6 +558,7 @@ def test_optimizer_of_the_temperature_has_settings_of_its_own_in_crossq() -> Non
         assert (of_alpha["betas"][0], of_q["betas"][0]) == (expected, 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "AlgoCls"), [("redq", REDQ), ("droq", REDQ), ("tqc", TQC), ("crossq", CrossQ)]
 )
