@@ -193,8 +193,8 @@ class Conv2dHeadModel(torch.nn.Module):
 def scaled(images: torch.Tensor) -> torch.Tensor:
     """Return images [B,C,H,W] of bytes as floats in [0, 1], and all others unchanged.
 
-    For training on the CPU the channels become adjacent, for which convolutions are faster; moving
-    bytes saves up to 15% of an update of PPO on Pong, beside moving floats.
+    For training on the CPU the channels become adjacent, for which convolutions are faster. Moving
+    bytes instead of floats saves up to 15% of both passes of PPO's network on Pong.
     """
     if images.dtype != torch.uint8:
         return images

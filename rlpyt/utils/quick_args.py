@@ -90,7 +90,7 @@ def accepted(cls: Any, method: str, names: tuple[str, ...]) -> list[str]:
 
 def accepts(cls: Any, method: str, name: str) -> bool:
     """Return whether ``method`` of ``cls`` has a parameter ``name``; see :func:`accepted`."""
-    return _accepts(cls, method, name)
+    return bool(accepted(cls, method, (name,)))
 
 
 @lru_cache(maxsize=1024)
