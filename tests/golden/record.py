@@ -138,10 +138,11 @@ def machine():
     """What last digits depend on: versions, and the kind of processor."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    vendors = [line.split(":")[1].strip() for line in lines if line.startswith("vendor_id")]
-    processor = f"{[*vendors, platform.machine()][0]} {torch.backends.cpu.get_cpu_capability()}"
+    entries = {key.strip(): value.strip() for key, _, value in (x.partition(":") for x in lines)}
+    kind = [entries[key] for key in ("vendor_id", "cpu family", "model") if key in entries]
     return {
-        "processor": processor,
+        "processor": " ".join(kind or [platform.machine()]),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
         **{name: version(name) for name in ("torch", "numpy", "gymnasium")},
     }
 
