@@ -325,18 +325,26 @@ class BaseAgent:
 
     def train_mode(self, itr: int) -> None:
         """Prepare to train in iteration ``itr``."""
-        self.model.train()
-        self._mode = "train"
+        self._switch_to("train")
 
     def sample_mode(self, itr: int) -> None:
         """Prepare to sample, with exploration, in iteration ``itr``."""
-        self.model.eval()
-        self._mode = "sample"
+        self._switch_to("sample")
 
     def eval_mode(self, itr: int) -> None:
         """Prepare to act for evaluation in iteration ``itr``."""
-        self.model.eval()
-        self._mode = "eval"
+        self._switch_to("eval")
+
+    def _switch_to(self, mode: str) -> None:
+        is_training = mode == "train"
+        # Runner and collector both ask for the mode; to walk through all modules takes longer.
+        if mode != self._mode or self.model.training != is_training:
+            for network in self._trained_networks():
+                network.train(is_training)
+        self._mode = mode
+
+    def _trained_networks(self) -> list[Any]:
+        return [self.model]
 
     # --- Parameters and state ----------------------------------------------------------------
 

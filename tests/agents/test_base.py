@@ -16,6 +16,8 @@ from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.quick_args import save__init__args
 from tests.agents.parts import SPACES, VectorDqnAgent, inputs, made
 
+BOX = FloatBox(-1, 1, (2,))
+
 
 class LinearAgent(BaseAgent):
     """One linear layer."""
@@ -304,15 +306,22 @@ class TestDataParallel:
             assert own.tolist() == weights(agent)
 
 
-def test_modes_reach_every_module() -> None:
+@pytest.mark.parametrize("AgentCls", [VectorDqnAgent, SacAgent])
+def test_modes_reach_every_module(AgentCls: Any) -> None:
     # If the model itself was in the right mode, parts in another mode used to stay in it.
-    agent = made(VectorDqnAgent())
-    part = next(agent.model.children())
-    for mode in ("train", "sample", "eval"):
-        for was_training in (True, False):
-            part.train(was_training)
+    agent = AgentCls()
+    agent.initialize(SPACES if AgentCls is VectorDqnAgent else EnvSpaces(BOX, BOX))
+    networks = [getattr(agent, name) for name in getattr(agent, "network_names", ["model"])]
+    modules = [module for network in networks for module in network.modules()]
+    for was_training in (True, False):
+        for mode in ("sample", "eval", "train"):
+            for part in modules[1:]:
+                part.train(was_training)
             getattr(agent, f"{mode}_mode")(0)
-            assert all(module.training == (mode == "train") for module in agent.model.modules())
+            assert {module.training for module in modules} == {mode == "train"}
+    agent.model.eval()  # By a program, which may not know modes.
+    agent.train_mode(0)
+    assert all(module.training for module in modules)
 
 
 def test_a_model_that_lacks_a_keyword_is_told_where_it_comes_from():
@@ -321,6 +330,5 @@ def test_a_model_that_lacks_a_keyword_is_told_where_it_comes_from():
             super().__init__()
 
     agent = SacAgent(ModelCls=Own)
-    box = FloatBox(-1, 1, (2,))
     with pytest.raises(TypeError, match="hidden_sizes.*SacAgent.*model_kwargs"):
-        agent.initialize(EnvSpaces(box, box))
+        agent.initialize(EnvSpaces(BOX, BOX))

@@ -234,21 +234,8 @@ class ActorCriticAgent(BaseAgent):
 
     # --- Modes, parameters and state ---------------------------------------------------------
 
-    def train_mode(self, itr: int) -> None:
-        super().train_mode(itr)
-        self._let_critics_train(True)
-
-    def sample_mode(self, itr: int) -> None:
-        super().sample_mode(itr)
-        self._let_critics_train(False)
-
-    def eval_mode(self, itr: int) -> None:
-        super().eval_mode(itr)
-        self._let_critics_train(False)
-
-    def _let_critics_train(self, is_training: bool) -> None:
-        for name in self.network_names[1:]:
-            getattr(self, name).train(is_training)
+    def _trained_networks(self) -> list[Any]:
+        return [getattr(self, name) for name in self.network_names]
 
     def update_target(self, tau: float = 1) -> None:
         """Move the target copies towards their originals.
