@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -107,19 +107,24 @@ def _mean_of_processes(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def renorm_layers(*networks: torch.nn.Module) -> list[BatchRenorm]:
+    """Return the layers of batch renormalization in ``networks``."""
+    layers = (layer for network in networks for layer in network.modules())
+    return [layer for layer in layers if isinstance(layer, BatchRenorm)]
+
+
 @contextmanager
-def running_statistics(*networks: torch.nn.Module) -> Iterator[None]:
-    """Let the layers of batch renormalization in ``networks`` work as in evaluation.
+def running_statistics(layers: Sequence[BatchRenorm]) -> Iterator[None]:
+    """Let ``layers`` work as in evaluation.
 
     They normalize by their running statistics and leave them unchanged. Other layers, such as
     dropout, keep their mode.
     """
-    layers = [layer for network in networks for layer in network.modules()]
-    layers = [layer for layer in layers if isinstance(layer, BatchRenorm) and layer.training]
-    for layer in layers:
+    trained = [layer for layer in layers if layer.training]
+    for layer in trained:
         layer.eval()
     try:
         yield
     finally:
-        for layer in layers:
+        for layer in trained:
             layer.train()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from rlpyt.models.batch_renorm import BatchRenorm, running_statistics
+from rlpyt.models.batch_renorm import BatchRenorm, renorm_layers, running_statistics
 from rlpyt.models.mlp import MlpModel
 from tests.forked import in_two_ranks
 
@@ -77,12 +77,12 @@ def test_statistics_move_in_training_with_gradients_only() -> None:
     assert counts() == [1, 1]
     with torch.no_grad():
         network(torch.randn(1, 2))
-    with running_statistics(network, torch.nn.Linear(1, 1)):
+    with running_statistics(renorm_layers(network, torch.nn.Linear(1, 1))):
         assert network[1].training
         network(torch.randn(4, 2)).sum().backward()
     assert all(module.training for module in network.modules())
     network.eval()
-    with running_statistics(network):
+    with running_statistics(renorm_layers(network)):
         network(torch.randn(4, 2))
     assert not any(module.training for module in network.modules())
     assert counts() == [1, 1]

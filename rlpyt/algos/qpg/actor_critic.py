@@ -17,7 +17,7 @@ from rlpyt.algos.losses import n_step_target
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import SamplesToBuffer
-from rlpyt.models.batch_renorm import running_statistics
+from rlpyt.models.batch_renorm import BatchRenorm, renorm_layers, running_statistics
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.types import NDArray, Nested
 
@@ -135,6 +135,7 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
     q1_optimizer: Any
     q2_optimizer: Any
     _further_q_optimizers: Sequence[Any] = ()
+    _renorm_layers: Sequence[BatchRenorm] = ()
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -145,6 +146,9 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
         self._check_agent_has("pi_parameters", "SacAgent")
         vars(self).pop("_action_range", None)  # Of an earlier run.
         self._action_range  # noqa: B018  (A graph of torch.compile cannot make it.)
+        # An agent with another base class may not name its critics.
+        critics = [getattr(self.agent, name) for name in getattr(self.agent, "critic_names", ())]
+        self._renorm_layers = renorm_layers(*critics)
         self.pi_optimizer = self.make_optimizer(self.agent.pi_parameters())
         self.q1_optimizer = self.make_optimizer(self.agent.q1_parameters())
         self.q2_optimizer = self.make_optimizer(self.agent.q2_parameters())
@@ -227,10 +231,8 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
             action: actions [B,A] from the policy, with gradient.
         """
         parameters = [p for o in self._q_optimizers for p in self.parameters_of(o)]
-        # An agent with another base class may not name its critics.
-        critics = [getattr(self.agent, name) for name in getattr(self.agent, "critic_names", ())]
         trained = self.parameters_of(self.pi_optimizer)
-        with frozen(parameters, but=trained), running_statistics(*critics):
+        with frozen(parameters, but=trained), running_statistics(self._renorm_layers):
             qs: tuple[torch.Tensor, ...] = self.agent.q(*inputs, action)
         return qs
 
