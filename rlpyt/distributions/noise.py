@@ -138,7 +138,7 @@ def normal_like(x: torch.Tensor) -> torch.Tensor:
     noise = _noise_for(shape := x.shape)
     if noise is None:
         return torch.randn_like(x)
-    return noise.draw(_normal, shape, x.device).to(x.dtype)
+    return noise.draw(_normal, shape, x.device).to(x)
 
 
 def exponential_like(x: torch.Tensor) -> torch.Tensor:
@@ -146,7 +146,7 @@ def exponential_like(x: torch.Tensor) -> torch.Tensor:
     noise = _noise_for(shape := x.shape)
     if noise is None:
         return torch.empty_like(x).exponential_()
-    return noise.draw(_exponential, shape, x.device).to(x.dtype)
+    return noise.draw(_exponential, shape, x.device).to(x)
 
 
 def integers_like(x: torch.Tensor, n: int) -> torch.Tensor:
@@ -154,7 +154,7 @@ def integers_like(x: torch.Tensor, n: int) -> torch.Tensor:
     noise = _noise_for(shape := x.shape)
     if noise is None:
         return torch.randint_like(x, n)
-    return noise.draw(_integers, shape, x.device, n).to(x.dtype)
+    return noise.draw(_integers, shape, x.device, n).to(x)
 
 
 def _noise_for(shape: Sequence[int]) -> ActingNoise | None:

@@ -202,5 +202,6 @@ def as_float(x: torch.Tensor) -> torch.Tensor:
     Integers, float32 and float64, which may not fit the weights, get torch's default type. Types of
     autocast stay.
     """
-    is_kept = x.dtype in (torch.float16, torch.bfloat16)
-    return x if is_kept else x.to(torch.get_default_dtype())
+    default = torch.get_default_dtype()
+    is_kept = x.dtype in (default, torch.float16, torch.bfloat16)
+    return x if is_kept else x.to(default)
