@@ -13,7 +13,6 @@ import contextlib
 import hashlib
 import io
 import json
-import platform
 import sys
 import tempfile
 from functools import partial
@@ -40,6 +39,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
+from rlpyt.utils.logging.context import processor
 from tests.determinism import dqn, pg, quantile, sac
 from tests.determinism.test_runs import CASES, rows_without_times, run
 
@@ -136,13 +136,8 @@ OF_SPREAD = ("Std", "Median", "Min", "Max")  # Columns that the log has beside a
 
 def machine():
     """What last digits depend on: versions, and the kind of processor."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    entries = {key.strip(): value.strip() for key, _, value in (x.partition(":") for x in lines)}
-    kind = [entries[key] for key in ("vendor_id", "cpu family", "model") if key in entries]
     return {
-        "processor": " ".join(kind or [platform.machine()]),
-        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "processor": processor(),
         **{name: version(name) for name in ("torch", "numpy", "gymnasium")},
     }
 

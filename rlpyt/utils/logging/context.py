@@ -207,11 +207,16 @@ def versions() -> dict[str, str]:
     for package in PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
+    return {**found, "machine": f"{platform.system()} {processor()}"}
+
+
+def processor() -> str:
+    """Return the kind of processor, on which the last digits of floating point depend."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
-    vendor = next((line.split()[-1] for line in lines if line.startswith("vendor_id")), "")
-    processor = f"{platform.machine()} {vendor} {torch.backends.cpu.get_cpu_capability()}"
-    return {**found, "machine": f"{platform.system()} {processor}"}
+    entries = {key.strip(): value.strip() for key, _, value in (x.partition(":") for x in lines)}
+    kind = [entries[key] for key in ("vendor_id", "cpu family", "model") if key in entries]
+    return " ".join([platform.machine(), *kind, torch.backends.cpu.get_cpu_capability()])
 
 
 def code_version() -> dict[str, Any] | None:
