@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -87,12 +86,6 @@ def returned_by(env: Any, rank: int | None = None) -> Iterator[None]:
         raise named(error, env, rank) from error
 
 
-@cache
-def log_once(text: str) -> None:
-    """Log ``text`` once in this process."""
-    logger.log(text)
-
-
 # --- First values ---------------------------------------------------------------------------------
 
 
@@ -166,7 +159,7 @@ class ArrayRows:
             value = fitted(value, self._shape, self._name)
             value = as_numpy(value) if self._cls is np.ndarray else value
         if self._is_whole and value.dtype.kind == "f":
-            log_once(
+            logger.log_once(
                 f"WARNING: {self._name} of {value.dtype} is truncated to {self._array.dtype}, the "
                 "type of the first one: let reset() and step() return one type"
             )
@@ -248,7 +241,7 @@ class InfoRows(RecordRows):
             try:
                 rows[loc] = part
             except (ValueError, TypeError, OverflowError):
-                log_once(
+                logger.log_once(
                     f"WARNING: env_info.{name} is left out, with 0 in its place, where it does not "
                     "have the shape and type of the first step"
                 )
@@ -328,7 +321,7 @@ def warn_of_unscaled_images(observation: Nested, space: Any, name: str = "observ
     low, high = getattr(space, "low", -1), getattr(space, "high", 0)
     is_image = np.ndim(observation) == 3 and np.all(low == 0) and np.max(high) in (255, 256)
     if is_image and observation.dtype != np.uint8:
-        log_once(
+        logger.log_once(
             f"WARNING: {name} has images of {observation.dtype} with values from 0 to 255, which "
             "networks do not scale: return uint8, which they scale by 1/255, or values up to 1"
         )

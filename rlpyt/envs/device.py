@@ -20,12 +20,13 @@ import numpy as np
 import torch
 
 from rlpyt.core.masks import redrawn
-from rlpyt.core.rows import fitted, log_once
+from rlpyt.core.rows import fitted
 from rlpyt.envs._info import infill_info
 from rlpyt.envs.vector import SAME_STEP, VectorEnvWrapper, VectorStep
 from rlpyt.spaces.gym_wrapper import field_names
 from rlpyt.utils.buffer import buffer_to, map_buffer, torchify_buffer
 from rlpyt.utils.collections import record_class
+from rlpyt.utils.logging import logger
 from rlpyt.utils.types import BoolArray, Nested
 
 _FINAL = ("final_obs", "final_observation", "final_info")
@@ -181,7 +182,9 @@ class TensorLayout:
                 continue
             fits = isinstance(value, torch.Tensor) and value.shape == part.shape
             if value is not None and not fits:
-                log_once(f"WARNING: info[{key!r}] is left out where it is not {tuple(part.shape)}")
+                logger.log_once(
+                    f"WARNING: info[{key!r}] is left out where it is not {tuple(part.shape)}"
+                )
             values.append(value if fits else part)
         return self.record_cls(*values)
 

@@ -15,7 +15,6 @@ from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.core.records import EnvSpaces, EnvStep
-from rlpyt.core.rows import log_once
 from rlpyt.envs import gym
 from rlpyt.envs.check import check_env
 from rlpyt.envs.vector import VectorEnvWrapper
@@ -27,6 +26,8 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
+from rlpyt.utils.logging import logger
+from rlpyt.utils.logging.context import logger_context
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 from tests.envs.vector_parts import MODES
 from tests.runners.parts import CountingAlgo, QuietAgent, train
@@ -359,15 +360,25 @@ def test_images_that_are_not_scaled_are_named(dtype, capsys):
     def make():
         return gym.GymEnvWrapper(Box(space, lambda t: np.full((1, 40, 40), t, dtype)))
 
-    log_once.cache_clear()
     with sampling(EnvCls=make):
         assert np.dtype(dtype).name in capsys.readouterr().out
-    log_once.cache_clear()
-    check_env(make, n_steps=3)
+    with logger.using(logger.Logger()):
+        check_env(make, n_steps=3)
     assert np.dtype(dtype).name in capsys.readouterr().out
-    log_once.cache_clear()
     with sampling(EnvCls=lambda: gym.GymEnvWrapper(Box(IMAGE, upside_down))):
         assert "scale" not in capsys.readouterr().out
+
+
+def test_each_run_of_a_process_is_warned(tmp_path):
+    # Only the first one was.
+    space, image = spaces.Box(0, 255, (1, 40, 40), np.int32), np.zeros((1, 40, 40), np.int32)
+    for run_ID in range(2):
+        log_dir = tmp_path / str(run_ID)
+        with logger_context(log_dir, run_ID, "run", override_prefix=True):
+            for _ in range(2):
+                with sampling(EnvCls=lambda: gym.GymEnvWrapper(Box(space, lambda t: image))):
+                    pass
+        assert (log_dir / "debug.log").read_text().count("int32") == 1
 
 
 # --- Infos ----------------------------------------------------------------------------------------
@@ -384,7 +395,6 @@ def test_images_that_are_not_scaled_are_named(dtype, capsys):
     ],
 )
 def test_infos_that_change_do_not_end_a_run(info, expected, capsys):
-    log_once.cache_clear()
     with sampling(EnvCls=lambda: gym.GymEnvWrapper(Box(flat(), half, info))) as sample:
         for itr in range(2):
             samples = sample(itr)

@@ -11,7 +11,6 @@ from gymnasium import spaces
 
 from rlpyt.agents.base import AgentStep, BaseAgent
 from rlpyt.core.records import EnvStep, TrajInfo
-from rlpyt.core.rows import log_once
 from rlpyt.envs import gym, gym_schema
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.buffer import build_samples_buffer
@@ -281,7 +280,6 @@ def test_real_numbers_after_an_integer_are_kept_or_named(capsys):
     samples, _ = start(EnvCls=Mixed).obtain_samples(0)
     assert samples.env.observation[1, 0].tolist() == [1.5, 1.5]
     later = after(3, {"observation": np.full(2, 1.5)})
-    log_once.cache_clear()
     for _ in range(2):
         samples, _ = start(EnvCls=later).obtain_samples(0)
     assert samples.env.observation.dtype == torch.int32

@@ -101,6 +101,7 @@ class Logger:
         tabular_only: whether only tables are shown, on a cleared screen.
         prefix_disabled: whether lines have no prefix.
         inherited: sinks of the logger that this one was derived from; not closed with it.
+        logged_once: lines of text that are not logged again.
     """
 
     sinks: list[Sink] = field(default_factory=lambda: [ConsoleSink()])
@@ -116,6 +117,7 @@ class Logger:
     tabular_only: bool = False
     prefix_disabled: bool = False
     inherited: list[Sink] | None = None
+    logged_once: set[str] = field(default_factory=set)
     _reported: set[int] = field(default_factory=set)
 
     @property
@@ -263,6 +265,7 @@ class Logger:
             rows=[],
             snapshots=replace(self.snapshots, unsaved=None),
             inherited=list(sinks),
+            logged_once=set(),
             _reported=set(),
         )
 

@@ -313,6 +313,13 @@ def log(
     _current.log(s, with_prefix, with_timestamp, color)
 
 
+def log_once(s: str) -> None:
+    """Write one line of text, unless the log of this run, in this process, has it already."""
+    if s not in _current.logged_once:
+        _current.logged_once.add(s)
+        log(s)
+
+
 def record_tabular(key: str, val: Any, *args: Any, **kwargs: Any) -> None:
     """Add a value to the row that the next ``dump_tabular`` writes; a number also to tensorboard.
 
