@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.core.rows import NUMBERS, MisfitError, fitted, log_once
+from rlpyt.core.rows import NUMBERS, MisfitError, fitted
 from rlpyt.spaces.gym_wrapper import field_names
 from rlpyt.utils.collections import record_class
+from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
 
 _NUMERIC_KINDS = "biufc"
@@ -38,7 +39,9 @@ class InfoLayout:
         numeric = {key: value for key, value in example.items() if _is_numeric(value)}
         left_out = [str(key) for key in example if key not in numeric]
         if left_out:
-            log_once(f"{name}: entries that are not numeric are left out: {', '.join(left_out)}")
+            logger.log_once(
+                f"{name}: entries that are not numeric are left out: {', '.join(left_out)}"
+            )
         fields = field_names(numeric)
         self.record_cls: Any = record_class(name, fields)
         self._parts: list[tuple[Any, InfoLayout | _Leaf]] = []
@@ -59,11 +62,15 @@ class InfoLayout:
         values = []
         for key, part in self._parts:
             value = info.get(key)
+            if value is None:
+                values.append(part.zeros())
+                logger.log_once(f"{self._name}[{key!r}] is 0 where it is missing")
+                continue
             try:
-                values.append(part.zeros() if value is None else part.read(value))
+                values.append(part.read(value))
             except MisfitError:
                 values.append(part.zeros())
-                log_once(
+                logger.log_once(
                     f"WARNING: {self._name}[{key!r}] is left out, with 0 in its place, where it is "
                     f"not {part}, as in the first step: to record it, pass make(..., "
                     "info_example={...}) with this entry in its final shape and type"

@@ -18,6 +18,7 @@ from rlpyt.core.bounds import draw_between, is_bound, rounded_inward
 from rlpyt.core.rows import MisfitError
 from rlpyt.spaces.composite import Composite
 from rlpyt.utils.collections import record_class
+from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
 from rlpyt.utils.types import NDArray, Nested
 
@@ -72,6 +73,8 @@ class GymSpaceWrapper:
             self._wrap_parts(space.spaces)
         else:
             self._start = np.asarray(getattr(space, "start", 0), dtype=space.dtype)
+            n_choices = {"Discrete": "n", "MultiDiscrete": "nvec"}.get(self._kind)
+            self._n_choices = np.asarray(getattr(space, n_choices) if n_choices else 2)
             if force_float32 and self._is_float and space.dtype != np.float32:
                 self._dtype = np.dtype(np.float32)
 
@@ -123,7 +126,8 @@ class GymSpaceWrapper:
         """Convert a value of the environment to arrays and records; None stays.
 
         Raises:
-            MisfitError: if an entry of a Dict or Tuple space is missing.
+            MisfitError: if an entry of a Dict or Tuple space is missing, or a choice is not
+                a whole number.
         """
         if self._kind == "Box":
             array = np.asarray(value)
@@ -135,9 +139,23 @@ class GymSpaceWrapper:
         if value is None:
             return None
         if self._kind not in _NESTS:
-            return np.asarray(np.asarray(value, dtype=self._gym_space.dtype) - self._start)
+            return self._as_choices(value)
         values = self._entries(value)
         return self._record_cls(*[part.convert(v) for part, v in zip(self._parts, values)])
+
+    def _as_choices(self, value: Any) -> NDArray:
+        given = np.asarray(value)
+        choices = np.asarray(given.astype(self._gym_space.dtype) - self._start)
+        if given.dtype.kind == "f" and np.any(given != np.floor(given)):
+            raise MisfitError(f"{self._name} {value!r}, which is no element of {self._gym_space}")
+        n = self._n_choices
+        has_shape = choices.shape[choices.ndim - n.ndim :] == n.shape
+        if has_shape and not np.all((choices >= 0) & (choices < n)):
+            logger.log_once(
+                f"WARNING: {self._name} {value!r} is no element of {self._gym_space}: a network "
+                "has no input for it"
+            )
+        return choices
 
     def revert(self, value: Nested) -> Any:
         """Convert an element, as any kind of record, to a value for the environment.

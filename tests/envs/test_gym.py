@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlpyt.core.rows import log_once
 from rlpyt.envs import _info, gym, gym_schema, vector
 from rlpyt.utils.buffer import leaves
 from rlpyt.utils.collections import namedarraytuple
@@ -339,7 +338,7 @@ def test_keys_with_dots_keep_their_values():
     assert (first.ale_lives, second.ale_lives) == (3, 2)
 
 
-def test_missing_entries_are_zeros_of_their_structure():
+def test_missing_entries_are_zeros_of_their_structure(capsys):
     # A missing dictionary became one scalar 0.
     example = {"x": 2.5, "inner": {"y": np.ones(3), "deep": {"z": 1}}}
     _, second = infos(example, {})
@@ -350,6 +349,7 @@ def test_missing_entries_are_zeros_of_their_structure():
     _, partial, nothing = infos(example, {"inner": {"y": np.full(3, 2.0)}}, {"inner": None})
     assert (partial.inner.y[0], partial.inner.deep.z) == (2, 0)
     assert nothing.inner.y[0] == 0
+    assert capsys.readouterr().out.count("info['x'] is 0 where it is missing") == 1
 
 
 def test_unknown_keys_are_dropped():
@@ -370,7 +370,6 @@ def test_success_that_appears_later_is_an_attribute():
 def test_entries_without_numbers_are_left_out_with_one_notice(monkeypatch):
     lines = []
     monkeypatch.setattr(logger, "log", lambda text, **kwargs: lines.append(text))
-    log_once.cache_clear()
     entry = {"x": 1, "text": "a", "object": object(), "nothing": None, "ragged": [[1], [1, 2]]}
     for _ in range(2):
         assert infos(entry)[0]._fields == ("x", "timeout")
@@ -393,7 +392,6 @@ def test_an_entry_that_does_not_fit_is_left_out_with_one_notice(before, after, m
     # It ended the run.
     lines = []
     monkeypatch.setattr(logger, "log", lambda text, **kwargs: lines.append(text))
-    log_once.cache_clear()
     _, *others = infos({"key": before}, {"key": after}, {"key": after})
     for info in others:
         assert not any(np.any(leaf) for leaf in leaves(info.key))

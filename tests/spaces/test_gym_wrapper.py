@@ -225,6 +225,28 @@ def test_missing_key_is_named():
         space.convert({"a": np.zeros(3)})
 
 
+@pytest.mark.parametrize(
+    ("space", "value"),
+    [
+        (spaces.Discrete(4), 1.5),
+        (spaces.MultiDiscrete([3, 3]), [1, 0.5]),
+        (spaces.Dict({"a": spaces.MultiBinary(2)}), {"a": [0, 0.2]}),
+    ],
+)
+def test_a_choice_that_is_no_whole_number_is_refused(space, value):
+    # It became one.
+    with pytest.raises(ValueError, match=r"obs.*no element"):
+        GymSpaceWrapper(space).convert(value)
+
+
+def test_a_choice_that_the_space_lacks_is_named_once(capsys):
+    # The network ended the run, in torch's words.
+    space = GymSpaceWrapper(spaces.Dict({"at": spaces.Discrete(4, start=1)}))
+    for at in (1, 4, 5, 5):
+        space.convert({"at": at})
+    assert capsys.readouterr().out.count("obs_at 5") == 1
+
+
 def test_spaces_with_other_keys_live_side_by_side():
     # The second one used to raise "Name clash".
     one = GymSpaceWrapper(spaces.Dict({"a": BOX}))
