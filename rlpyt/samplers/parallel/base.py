@@ -386,8 +386,8 @@ class ParallelSamplerBase(BaseSampler):
                 break
             logger.log("The evaluation is repeated, since a worker was restarted.")
         limit = self.eval_max_trajectories or self.eval_n_episodes
-        reached = "trajectories" if limit is not None and len(infos) >= limit else "time steps"
-        logger.log(f"Evaluation ended at its limit of {reached}: {len(infos)} trajectories.")
+        at_limit = ", the limit" if limit is not None and len(infos) >= limit else ""
+        logger.log(f"Evaluation ended with {len(infos)} trajectories{at_limit}.")
         return infos
 
     def _evaluate_once(self, itr: int) -> list[Any]:

@@ -47,8 +47,8 @@ class SerialEvalCollector(LoopEvalCollector):
         trajectories that count are settled before the first step.
         """
         completed = self.run_evaluation(itr)
-        limit = "trajectories" if self._is_limited(len(completed)) else "time steps"
-        logger.log(f"Evaluation ended at its limit of {limit}: {len(completed)} trajectories.")
+        at_limit = ", the limit" if self._is_limited(len(completed)) else ""
+        logger.log(f"Evaluation ended with {len(completed)} trajectories{at_limit}.")
         return completed
 
     def is_enough(self, loop: StepLoop) -> bool:
