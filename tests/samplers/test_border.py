@@ -373,12 +373,11 @@ def test_each_run_of_a_process_is_warned(tmp_path):
     # Only the first one was.
     space, image = spaces.Box(0, 255, (1, 40, 40), np.int32), np.zeros((1, 40, 40), np.int32)
     for run_ID in range(2):
-        log_dir = tmp_path / str(run_ID)
-        with logger_context(log_dir, run_ID, "run", override_prefix=True):
+        with logger_context(tmp_path, run_ID, "run", override_prefix=True):
             for _ in range(2):
                 with sampling(EnvCls=lambda: gym.GymEnvWrapper(Box(space, lambda t: image))):
                     pass
-        assert (log_dir / "debug.log").read_text().count("int32") == 1
+        assert (tmp_path / f"run_{run_ID}" / "debug.log").read_text().count("int32") == 1
 
 
 # --- Infos ----------------------------------------------------------------------------------------
