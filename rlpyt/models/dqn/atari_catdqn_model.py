@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
-from rlpyt.models.conv2d import scaled
-from rlpyt.models.dqn.atari_dqn_model import AtariConvTrunk
 from rlpyt.models.dqn.heads import (
     DistributionalHeadModel as DistributionalHeadModel,
     distributional_head,
 )
+from rlpyt.models.dqn.torsos import AtariConvTrunk, OfProbabilities
 from rlpyt.models.mlp import Sizes
-from rlpyt.models.utils import precise_softmax
-from rlpyt.utils.tensor import fold_leading_dims
-from rlpyt.utils.types import Nested
 
 
-class AtariCatDqnModel(AtariConvTrunk):
+class AtariCatDqnModel(OfProbabilities, AtariConvTrunk):
     """Categorical Q-network for images: a distribution over returns for each action.
 
     Args:
@@ -61,21 +55,3 @@ class AtariCatDqnModel(AtariConvTrunk):
         self.head = distributional_head(
             self.conv_out_size, fc_sizes, output_size, n_atoms, dueling, noisy
         )
-
-    def forward(
-        self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
-    ) -> torch.Tensor:
-        """Estimate the distribution of each action's return.
-
-        Args:
-            observation: images [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.
-            prev_action: not used.
-            prev_reward: not used.
-
-        Returns:
-            Probabilities of the atoms [A,P], [B,A,P] or [T,B,A,P].
-        """
-        images, lead = fold_leading_dims(observation, 3)
-        features = self.conv(scaled(images)).flatten(1)
-        p = precise_softmax(self.head(features))
-        return lead.restore(p)

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
-from rlpyt.models.conv2d import scaled
-from rlpyt.models.dqn.atari_dqn_model import AtariConvTrunk
 from rlpyt.models.dqn.heads import ImplicitQuantileHeadModel
+from rlpyt.models.dqn.torsos import AtariConvTrunk, AtFractions
 from rlpyt.models.mlp import Sizes
-from rlpyt.utils.tensor import fold_leading_dims
-from rlpyt.utils.types import Nested
 
 
-class AtariIqnModel(AtariConvTrunk):
+class AtariIqnModel(AtFractions, AtariConvTrunk):
     """Implicit quantile network for images: any quantile of each action's return.
 
     Args:
@@ -51,25 +46,3 @@ class AtariIqnModel(AtariConvTrunk):
         self.head = ImplicitQuantileHeadModel(
             self.conv_out_size, fc_sizes, output_size, n_cosines, dueling, noisy
         )
-
-    def forward(
-        self,
-        observation: torch.Tensor,
-        prev_action: Nested,
-        prev_reward: Nested,
-        tau: torch.Tensor,
-    ) -> torch.Tensor:
-        """Estimate quantiles of each action's return.
-
-        Args:
-            observation: images [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.
-            prev_action: not used.
-            prev_reward: not used.
-            tau: fractions [N], [B,N] or [T,B,N] in [0, 1], separate for each observation.
-
-        Returns:
-            Quantiles [A,N], [B,A,N] or [T,B,A,N].
-        """
-        images, lead = fold_leading_dims(observation, 3)
-        features = self.conv(scaled(images)).flatten(1)
-        return lead.restore(self.head(features, tau.reshape(len(features), -1)))

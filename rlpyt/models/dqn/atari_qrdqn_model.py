@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
-from rlpyt.models.conv2d import scaled
-from rlpyt.models.dqn.atari_dqn_model import AtariConvTrunk
 from rlpyt.models.dqn.heads import distributional_head
+from rlpyt.models.dqn.torsos import AtariConvTrunk, OnObservations
 from rlpyt.models.mlp import Sizes
-from rlpyt.utils.tensor import fold_leading_dims
-from rlpyt.utils.types import Nested
 
 
-class AtariQrDqnModel(AtariConvTrunk):
+class AtariQrDqnModel(OnObservations, AtariConvTrunk):
     """Quantile regression network for images: quantiles of each action's return.
 
     Args:
@@ -51,20 +46,3 @@ class AtariQrDqnModel(AtariConvTrunk):
         self.head = distributional_head(
             self.conv_out_size, fc_sizes, output_size, n_quantiles, dueling, noisy
         )
-
-    def forward(
-        self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
-    ) -> torch.Tensor:
-        """Estimate quantiles of each action's return.
-
-        Args:
-            observation: images [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.
-            prev_action: not used.
-            prev_reward: not used.
-
-        Returns:
-            Quantiles [A,N], [B,A,N] or [T,B,A,N] at the fractions (i - 1/2) / N, i = 1, ..., N.
-        """
-        images, lead = fold_leading_dims(observation, 3)
-        features = self.conv(scaled(images)).flatten(1)
-        return lead.restore(self.head(features))

@@ -8,13 +8,13 @@ import torch
 
 from rlpyt.models.conv2d import DQN_CONV, Conv2dHeadModel, scaled
 from rlpyt.models.dqn.heads import q_head
+from rlpyt.models.dqn.torsos import WithMemory
 from rlpyt.models.mlp import Sizes
-from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size, run_lstm
-from rlpyt.utils.tensor import fold_leading_dims
-from rlpyt.utils.types import Nested
+from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size
+from rlpyt.utils.tensor import LeadingDims, fold_leading_dims
 
 
-class AtariR2d1Model(torch.nn.Module):
+class AtariR2d1Model(WithMemory, torch.nn.Module):
     """Recurrent Q-network for images: convolutions, LSTM, perceptron or dueling streams.
 
     Args:
@@ -65,30 +65,7 @@ class AtariR2d1Model(torch.nn.Module):
         self.lstm = torch.nn.LSTM(lstm_input_size(self.conv.output_size, output_size), lstm_size)
         self.head = q_head(lstm_size, head_size, output_size, dueling, layer_norm=layer_norm)
 
-    def forward(
-        self,
-        observation: torch.Tensor,
-        prev_action: torch.Tensor,
-        prev_reward: torch.Tensor,
-        init_rnn_state: Nested,
-        reset: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, RnnState]:
-        """Estimate the value of each action.
-
-        Args:
-            observation: images [C,H,W], [B,C,H,W] or [T,B,C,H,W]; uint8 is scaled by 1/255.
-            prev_action: previous actions [...,A], one-hot.
-            prev_reward: previous rewards [...].
-            init_rnn_state: state (h, c) before the first step, [1,B,H] each; None for zeros.
-            reset: mask [T,B], True where an episode begins: the state before that step is zero;
-                None if there is no such step.
-
-        Returns:
-            Action values [A], [B,A] or [T,B,A], and the state [1,B,H] after the last step.
-        """
+    def features(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
+        """Return features [T*B,F] of images, and the leading dimensions to restore."""
         images, lead = fold_leading_dims(observation, 3)
-        features = self.conv(scaled(images))
-        lstm_out, rnn_state = run_lstm(
-            self.lstm, features, prev_action, prev_reward, init_rnn_state, lead, reset
-        )
-        return lead.restore(self.head(lstm_out)), rnn_state
+        return self.conv(scaled(images)), lead

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
 from rlpyt.models.dqn.heads import ImplicitQuantileHeadModel, distributional_head
-from rlpyt.models.dqn.mlp_dqn_model import MlpTrunk
+from rlpyt.models.dqn.torsos import AtFractions, MlpTrunk, OnObservations
 from rlpyt.models.mlp import Sizes, as_list
-from rlpyt.utils.tensor import fold_vectors
-from rlpyt.utils.types import Nested
 
 
-class MlpQrDqnModel(MlpTrunk):
+class MlpQrDqnModel(OnObservations, MlpTrunk):
     """Quantile regression network for vectors: quantiles of each action's return.
 
     Args:
@@ -45,25 +41,8 @@ class MlpQrDqnModel(MlpTrunk):
             self.body.output_size, self.head_sizes, output_size, n_quantiles, dueling, noisy
         )
 
-    def forward(
-        self, observation: torch.Tensor, prev_action: Nested, prev_reward: Nested
-    ) -> torch.Tensor:
-        """Estimate quantiles of each action's return.
 
-        Args:
-            observation: observations [...,*observation_shape] with zero to two leading dimensions.
-            prev_action: not used.
-            prev_reward: not used.
-
-        Returns:
-            Quantiles [...,A,N] at the fractions (i - 1/2) / N for i = 1, ..., N.
-        """
-        flat, lead = fold_vectors(observation, self._obs_ndim)
-        features = self.body(flat)
-        return lead.restore(self.head(features))
-
-
-class MlpIqnModel(MlpTrunk):
+class MlpIqnModel(AtFractions, MlpTrunk):
     """Implicit quantile network for vectors: any quantile of each action's return.
 
     Args:
@@ -101,25 +80,3 @@ class MlpIqnModel(MlpTrunk):
         self.head = ImplicitQuantileHeadModel(
             self.body.output_size, self.head_sizes, output_size, n_cosines, dueling, noisy
         )
-
-    def forward(
-        self,
-        observation: torch.Tensor,
-        prev_action: Nested,
-        prev_reward: Nested,
-        tau: torch.Tensor,
-    ) -> torch.Tensor:
-        """Estimate quantiles of each action's return.
-
-        Args:
-            observation: observations [...,*observation_shape] with zero to two leading dimensions.
-            prev_action: not used.
-            prev_reward: not used.
-            tau: fractions [...,N] in [0, 1], separate for each observation.
-
-        Returns:
-            Quantiles [...,A,N].
-        """
-        flat, lead = fold_vectors(observation, self._obs_ndim)
-        features = self.body(flat)
-        return lead.restore(self.head(features, tau.reshape(len(features), -1)))

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 import torch
 
 from rlpyt.models.dqn.heads import q_head
-from rlpyt.models.dqn.mlp_dqn_model import MlpTrunk
+from rlpyt.models.dqn.torsos import MlpTrunk, WithMemory
 from rlpyt.models.mlp import Sizes
-from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size, run_lstm
-from rlpyt.utils.tensor import fold_vectors
-from rlpyt.utils.types import Nested
+from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size
 
 
-class MlpR2d1Model(MlpTrunk):
+class MlpR2d1Model(WithMemory, MlpTrunk):
     """Recurrent Q-network for vectors: a perceptron with an LSTM before its last hidden layer.
 
     Args:
@@ -45,31 +43,3 @@ class MlpR2d1Model(MlpTrunk):
         self.dueling = dueling
         self.lstm = torch.nn.LSTM(lstm_input_size(self.body.output_size, output_size), lstm_size)
         self.head = q_head(lstm_size, self.head_sizes, output_size, dueling, layer_norm=layer_norm)
-
-    def forward(
-        self,
-        observation: torch.Tensor,
-        prev_action: torch.Tensor,
-        prev_reward: torch.Tensor,
-        init_rnn_state: Nested,
-        reset: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, RnnState]:
-        """Estimate the value of each action.
-
-        Args:
-            observation: observations [...,*observation_shape] with zero to two leading dimensions.
-            prev_action: previous actions [...,A], one-hot.
-            prev_reward: previous rewards [...].
-            init_rnn_state: state (h, c) before the first step, [1,B,H] each; None for zeros.
-            reset: mask [T,B], True where an episode begins: the state before that step is zero;
-                None if there is no such step.
-
-        Returns:
-            Action values [...,A], and the state [1,B,H] after the last step.
-        """
-        flat, lead = fold_vectors(observation, self._obs_ndim)
-        features = self.body(flat)
-        lstm_out, rnn_state = run_lstm(
-            self.lstm, features, prev_action, prev_reward, init_rnn_state, lead, reset
-        )
-        return lead.restore(self.head(lstm_out)), rnn_state

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models.dqn.mlp_dqn_model import MlpTrunk
+from rlpyt.models.dqn.torsos import MlpTrunk
 from rlpyt.models.mlp import MlpModel, Sizes
 from rlpyt.models.rnn import RnnState, lstm_input_size, run_lstm
-from rlpyt.utils.tensor import LeadingDims, as_float, fold_vectors
+from rlpyt.utils.tensor import LeadingDims, as_float
 from rlpyt.utils.types import Nested
 
 
@@ -36,8 +36,7 @@ class _LstmModel(MlpTrunk):
         reset: torch.Tensor | None,
     ) -> tuple[torch.Tensor, RnnState, LeadingDims]:
         """Return the outputs [T*B,H] of the LSTM, its state, and the leading dimensions."""
-        flat, lead = fold_vectors(observation, self._obs_ndim)
-        features = self.body(flat)
+        features, lead = self.features(observation)
         inputs = (features, prev_action, prev_reward, init_rnn_state, lead, reset)
         return *run_lstm(self.lstm, *inputs), lead
 
