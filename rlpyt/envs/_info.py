@@ -44,11 +44,13 @@ class InfoLayout:
             )
         fields = field_names(numeric)
         self.record_cls: Any = record_class(name, fields)
-        self._parts: list[tuple[Any, InfoLayout | _Leaf]] = []
+        self._parts: list[tuple[Any, type | None, InfoLayout | _Leaf]] = []
         for (key, value), field in zip(numeric.items(), fields):
             is_nested = isinstance(value, Mapping)
             part = InfoLayout(value, f"{name}_{field}") if is_nested else _Leaf(value)
-            self._parts.append((key, part))
+            # A scalar of exactly this type needs no check.
+            is_scalar = isinstance(value, (int, float, np.generic))
+            self._parts.append((key, type(value) if is_scalar else None, part))
         self._has_success = "is_success" in fields
 
     def read(self, info: Any) -> Nested:
@@ -60,28 +62,30 @@ class InfoLayout:
         if not isinstance(info, Mapping):
             raise MisfitError(f"info {info!r} instead of a dictionary")
         values = []
-        for key, part in self._parts:
+        for key, scalar_type, part in self._parts:
             value = info.get(key)
-            if value is None:
-                values.append(part.zeros())
-                logger.log_once(f"{self._name}[{key!r}] is 0 where it is missing")
-                continue
-            try:
-                values.append(part.read(value))
-            except MisfitError:
-                values.append(part.zeros())
-                logger.log_once(
-                    f"WARNING: {self._name}[{key!r}] is left out, with 0 in its place, where it is "
-                    f"not {part}, as in the first step: to record it, pass make(..., "
-                    "info_example={...}) with this entry in its final shape and type"
-                )
+            values.append(value if type(value) is scalar_type else self._read(key, part, value))
         record = self.record_cls(*values)
         success = None if self._has_success else info.get("is_success")
         return record if success is None else _with_success(record, success)
 
+    def _read(self, key: Any, part: InfoLayout | _Leaf, value: Any) -> Any:
+        if value is None:
+            logger.log_once(f"{self._name}[{key!r}] is 0 where it is missing")
+            return part.zeros()
+        try:
+            return part.read(value)
+        except MisfitError:
+            logger.log_once(
+                f"WARNING: {self._name}[{key!r}] is left out, with 0 in its place, where it is "
+                f"not {part}, as in the first step: to record it, pass make(..., "
+                "info_example={...}) with this entry in its final shape and type"
+            )
+            return part.zeros()
+
     def zeros(self) -> Nested:
         """Return the record with zeros everywhere."""
-        return self.record_cls(*[part.zeros() for _, part in self._parts])
+        return self.record_cls(*[part.zeros() for _, _, part in self._parts])
 
     def __repr__(self) -> str:
         return "a dictionary"
@@ -120,13 +124,10 @@ class _Leaf:
     def __init__(self, example: Any) -> None:
         array = np.asarray(example)
         self._dtype, self._shape = array.dtype, array.shape
-        # A scalar of exactly this type needs no check of its shape.
-        self._scalar_type = type(example) if isinstance(example, (int, float, np.generic)) else None
+        self._is_float = type(example) is float
 
     def read(self, value: Any) -> Any:
-        if type(value) is self._scalar_type:
-            return value
-        if self._scalar_type is float and type(value) in NUMBERS:
+        if self._is_float and type(value) in NUMBERS:
             return float(value)
         array = fitted(value, self._shape, "")
         if _KIND_ORDER[array.dtype.kind] > _KIND_ORDER[self._dtype.kind]:
