@@ -197,13 +197,23 @@ class EnvStreams:
     """
 
     def __init__(self) -> None:
-        self._python = random.getstate()
+        self._python: Any = random.getstate()
+        self._first_python = self._python
         self._numpy: Any = copy.deepcopy(_np_random.get_bit_generator())
         self._torch = [generator.get_state() for generator in _torch_generators()]
 
+    def settle(self) -> None:
+        """Leave Python's generator out if the environments have not used it so far.
+
+        To read its state takes as long as a small network.
+        """
+        if self._python == self._first_python:
+            self._python = None
+
     def __enter__(self) -> None:
-        python, self._python = self._python, random.getstate()
-        random.setstate(python)
+        if self._python is not None:
+            python, self._python = self._python, random.getstate()
+            random.setstate(python)
         numpy, self._numpy = self._numpy, _np_random.get_bit_generator()
         _np_random.set_bit_generator(numpy)  # 300 times as fast as a copy of its state.
         generators = _torch_generators()

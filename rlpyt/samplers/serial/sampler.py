@@ -120,6 +120,7 @@ class SerialSampler(BaseSampler):
             )
             configure_traj_infos(self.TrajInfoCls, traj_info_kwargs)
             self._start(envs, self.samples_np, seed, rank, world_size)
+        self._streams.settle()
         logger.log(f"{type(self).__name__} initialized.")
         return examples
 
