@@ -47,6 +47,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     target_model: Any
     _is_noisy = False
     _noise_seed = 0
+    _drawn: list[int] | None = None  # Seed and iteration of the present noise.
 
     def __call__(self, observation: Nested, prev_action: Nested, prev_reward: Nested) -> Any:
         """Compute the values of all actions, with gradients.
@@ -92,6 +93,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         self._is_noisy = is_noisy(self.model)
         if self._is_noisy:
             self._noise_seed = int(torch.randint(2**62, ()))  # Workers inherit it.
+            self._drawn = None
             self.set_default_epsilons_to_zero()
         if env_ranks is not None:
             self.make_vec_eps(global_B, env_ranks)
@@ -115,13 +117,16 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
 
     def sample_mode(self, itr: int) -> None:
         super().sample_mode(itr)
-        if self._is_noisy:
-            draw_noise(self.model, np.random.default_rng([self._noise_seed, itr]))
+        wanted = [self._noise_seed, itr]
+        if self._is_noisy and self._drawn != wanted:  # Runner and collector both set the mode.
+            draw_noise(self.model, np.random.default_rng(wanted))
+            self._drawn = wanted
 
     def eval_mode(self, itr: int) -> None:
         super().eval_mode(itr)
         if self._is_noisy:
             remove_noise(self.model)
+            self._drawn = None
 
     def state_dict(self) -> dict[str, Any]:
         """Return the states of both networks, ``{"model": ..., "target": ...}``.
