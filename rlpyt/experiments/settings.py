@@ -326,32 +326,41 @@ def with_roles(config: Config, **roles: str) -> Config:
 
 
 def overridden(config: Config, overrides: Iterable[str]) -> Config:
-    """Return the configuration with overrides, in the form ``name=value``.
+    """Return the configuration with overrides, in the form ``name=value`` of :func:`with_settings`.
 
-    A name is a role (``sampler=cpu``), a section and a setting (``algo.discount=0.9``), or a
-    setting alone if only one section has it (``discount=0.9``). A dictionary changes the entries
-    that it names.
+    Raises:
+        ValueError: also if a text has another form.
+    """
+    pairs = []
+    for text in overrides:
+        name, equals, value = text.partition("=")
+        if not (equals and name):
+            raise ValueError(f"{text!r} is not of the form name=value, such as algo.discount=0.9")
+        pairs.append((name, value if name in ROLES else parse_value(value)))
+    return with_settings(config, pairs)
+
+
+def with_settings(config: Config, pairs: Iterable[tuple[str, Any]]) -> Config:
+    """Return the configuration with other values of the settings in ``pairs``.
+
+    A name is a role (``sampler``), a section and a setting (``algo.discount``), or a setting alone
+    if only one section has it (``discount``). A dictionary changes the entries that it names.
 
     Raises:
         ValueError: if a name is unknown or ambiguous, with the closest ones in the message, or if
             a setting is given twice.
     """
-    pairs: list[tuple[str, Any]] = []
     given: list[str] = []
-    for text in overrides:
-        name, equals, value = text.partition("=")
-        if not (equals and name):
-            raise ValueError(f"{text!r} is not of the form name=value, such as algo.discount=0.9")
-        if name == "env":
-            config = with_environment(config, value)
-            given.append(name)
-        elif name in ROLES:
-            config = changed(config, roles={name: value})
-            given.append(name)
-        else:
-            pairs.append((name, parse_value(value)))
+    settings = []
+    for name, value in pairs:
+        if name not in ROLES:
+            settings.append((name, value))
+            continue
+        is_env = name == "env"
+        config = with_environment(config, value) if is_env else changed(config, roles={name: value})
+        given.append(name)
     # Roles come first, since the available settings depend on them.
-    for name, value in sorted(pairs, key=lambda pair: not pair[0].endswith("Cls")):
+    for name, value in sorted(settings, key=lambda pair: not pair[0].endswith("Cls")):
         section, setting = path_of(config, name)
         config = merged(config, {section: {setting: value}})
         given.append(f"{section}.{setting}")

@@ -1,0 +1,194 @@
+"""Runs as objects of a program, made by name (:func:`train`) or read (:class:`Run`)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from rlpyt.experiments import evaluation
+from rlpyt.experiments.program import Call, runner_call, source
+from rlpyt.experiments.results.runs import read_columns
+from rlpyt.experiments.settings import SECTIONS, checked, read_params, with_settings
+from rlpyt.experiments.train import (
+    alone_in,
+    check_same_run,
+    log_call,
+    recorded,
+    run_name,
+    starting_point,
+    with_steps,
+)
+from rlpyt.experiments.trained import TrainedAgent, load
+from rlpyt.utils.logging.context import get_log_dir
+from rlpyt.utils.seed import make_seed
+from rlpyt.utils.types import NDArray
+
+
+def train(
+    algorithm: str,
+    environment: Any = None,
+    steps: float | None = None,
+    seed: int | None = None,
+    log_dir: str | Path | None = None,
+    resume: bool = False,
+    callbacks: Sequence[Any] = (),
+    **settings: Any,
+) -> Run:
+    """Train an algorithm on an environment, as the command ``rlpyt train`` does.
+
+    ::
+
+        run = rlpyt.train("ppo", "CartPole-v1", steps=1e5, learning_rate=3e-4, seed=0)
+        run = rlpyt.train("sac", MyEnv, sampler="cpu", algo={"replay_ratio": 128})
+
+    An interrupt (Ctrl-C) ends the run after its present iteration; what it has is returned.
+
+    Args:
+        algorithm: algorithm, or entry of a table, such as "atari_dqn/double".
+        environment: id of gymnasium, name of an Atari game, or a class of gymnasium or of this
+            library; None for the environment of the entry.
+        steps: environment steps of the run; None for the number in the entry.
+        seed: seed for all random numbers; drawn if None.
+        log_dir: directory of the log; None for a new one, named after the time.
+        resume: whether to save checkpoints in ``log_dir``, and to continue from the latest.
+        callbacks: callbacks of the runner.
+        **settings: settings by name: of one part, such as ``learning_rate``; of a section, as in
+            ``model={"hidden_sizes": [64]}``; or a role, as in ``sampler="cpu"``.
+
+    Raises:
+        ValueError: if a name is unknown, with the closest ones, or a value has the wrong type, or
+            ``log_dir`` has the log of another run.
+    """
+    name = None if environment is None else _environment_name(environment)
+    config = starting_point(algorithm, name)
+    if steps is not None:
+        config = with_steps(config, steps)
+    config = checked(with_settings(config, _pairs(settings)))
+    if resume and log_dir is None:
+        raise ValueError("resume=True needs the log_dir of the run")
+    earlier = recorded(None if log_dir is None else str(log_dir), 0)
+    directory = str(log_dir or get_log_dir(run_name(config), create=True))
+    if earlier is not None:
+        check_same_run(config, earlier, Path(directory, "run_0"), resume, seed)
+        seed = earlier["seed"]
+    seed = make_seed() if seed is None else seed
+    runner = runner_call(config, seed).make(callbacks=list(callbacks))
+    log = log_call(config, seed, directory, resume=resume)
+    with alone_in(Path(directory, "run_0")), log.make():
+        runner.train(**({"resume": "auto"} if resume else {}))
+    return Run(Path(directory, "run_0"))
+
+
+def _pairs(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        if name in SECTIONS and isinstance(value, Mapping):
+            yield from ((f"{name}.{key}", part) for key, part in value.items())
+        else:
+            yield name, value
+
+
+def _environment_name(environment: Any) -> str:
+    """Return the name of an environment; a class of gymnasium is registered under a new one."""
+    if isinstance(environment, str):
+        return environment
+    if not isinstance(environment, type) or not issubclass(environment, gymnasium.Env):
+        return f"{environment.__module__}.{environment.__qualname__}"
+    EnvCls: Any = environment
+    env_id = f"program/{EnvCls.__name__}-v0"
+    if env_id in gymnasium.registry:
+        del gymnasium.registry[env_id]  # A notebook defines its classes again and again.
+    gymnasium.register(env_id, entry_point=EnvCls)
+    return env_id
+
+
+class Run:
+    """A run: its log, its agent, and what they are good for.
+
+    Args:
+        directory: directory of the run, which has ``progress.csv`` and ``params.json``.
+
+    Attributes:
+        directory: the same, as a ``Path``.
+
+    Raises:
+        FileNotFoundError: if there is no such run.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+        if not (self.directory / "params.json").is_file():
+            raise FileNotFoundError(
+                f"directory={str(directory)!r} has no params.json: give the directory of a run"
+            )
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.directory)!r})"
+
+    @property
+    def progress(self) -> dict[str, NDArray]:
+        """The columns of the log so far, by name: arrays [rows], nan where there is no number."""
+        file = self.directory / "progress.csv"
+        with file.open(newline="", encoding="utf-8") as opened:
+            names = next(csv.reader(opened), [])
+        return dict(zip(names, read_columns(file, *names)))
+
+    @cached_property
+    def agent(self) -> TrainedAgent:
+        """The trained agent, whose method ``act`` chooses actions in your own loop."""
+        return load(self.directory)
+
+    def plot(self, y: str = "ReturnAverage", file: str | Path | None = None) -> Any:
+        """Draw a column of the log against environment steps.
+
+        Args:
+            y: column of the vertical axis.
+            file: picture to write; None to leave it out.
+
+        Returns:
+            A figure of matplotlib, which a notebook shows.
+        """
+        from rlpyt.experiments.results.comparison import Comparison
+        from rlpyt.experiments.results.pictures import draw_curves
+        from rlpyt.experiments.results.runs import LoggedRun
+
+        csv_file, label = self.directory / "progress.csv", self.params["name"]
+        figure = draw_curves(Comparison([LoggedRun(csv_file, label)], y), show_runs=True)
+        if file is not None:
+            figure.savefig(file)
+        return figure
+
+    def evaluate(self, n_episodes: int = 100, seed: int | None = None) -> dict[str, Any]:
+        """Return mean, std, min, median and max of each statistic, such as ``"Return"``.
+
+        Args:
+            n_episodes: number of episodes.
+            seed: seed for all random numbers; drawn if None.
+        """
+        infos = evaluation.evaluate(evaluation.load_agent(self.directory), n_episodes, seed)
+        return evaluation.statistics(infos)
+
+    def video(self, file: str | Path, n_episodes: int = 1, seed: int | None = None) -> Path:
+        """Write episodes of the agent to ``file``, .mp4 or .gif, and return its path."""
+        evaluation.watch(evaluation.load_agent(self.directory), n_episodes, file, seed)
+        return Path(file)
+
+    def export(self, file: str | Path) -> Any:
+        """Write the policy as one graph, .onnx or .pt2; see :mod:`rlpyt.experiments.export`."""
+        return self.agent.export(file)
+
+    @cached_property
+    def params(self) -> dict[str, Any]:
+        """The parameters that the run recorded."""
+        return read_params(self.directory / "params.json")
+
+    def program(self) -> str:
+        """Return the program that makes the same run of roles and constructors."""
+        config = checked(evaluation.configuration_in(self.directory))
+        seed, log_dir = self.params["seed"], str(self.directory.parent)
+        log: Call = log_call(config, seed, log_dir)
+        return source(runner_call(config, seed), log.kwargs, {}, f"The program of {self}.")

@@ -1,0 +1,120 @@
+"""Runs as objects: trained by name, read, drawn, evaluated, printed as a program."""
+
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+import rlpyt
+from rlpyt.envs.toy import Catch
+from rlpyt.runners.callbacks import Callback
+
+SMALL = dict(steps=200, batch_T=10, batch_B=2, minibatches=1, epochs=1, log_interval_steps=100)
+
+
+class Bandit(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (3,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        return np.ones(3, np.float32), float(action), True, False, {}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    log_dir = tmp_path_factory.mktemp("ppo")
+    return rlpyt.train("ppo", "CartPole-v1", seed=3, log_dir=log_dir, learning_rate=1e-3, **SMALL)
+
+
+def test_progress_has_the_columns_of_the_log(run):
+    steps = run.progress["Diagnostics/CumSteps"]
+    assert steps.tolist() == [100, 200]
+    assert run.progress["ReturnAverage"].shape == steps.shape
+    assert run.params["algo"]["learning_rate"] == 1e-3
+    assert repr(run) == f"Run({str(run.directory)!r})"
+
+
+def test_the_agent_acts_and_is_evaluated(run):
+    observation = np.zeros(4, np.float32)
+    actions = {run.agent.act(observation, deterministic=True)[0] for _ in range(3)}
+    assert actions in ({0}, {1})
+    returns = run.evaluate(3, seed=1)["Return"]
+    assert 8 <= returns["min"] <= returns["max"] <= 500
+    assert run.evaluate(3, seed=1)["Return"] == returns
+
+
+def test_a_picture_is_drawn_and_written(run, tmp_path):
+    figure = run.plot("ReturnAverage", tmp_path / "curve.png")
+    assert figure.axes[0].lines
+    assert (tmp_path / "curve.png").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_its_program_makes_the_same_run(run, tmp_path):
+    text = run.program().replace(str(run.directory.parent), str(tmp_path))
+    (tmp_path / "program.py").write_text(text)
+    subprocess.run([sys.executable, tmp_path / "program.py"], check=True, capture_output=True)
+    again = rlpyt.Run(tmp_path / "run_0")
+    for name, values in run.progress.items():
+        if "Time" not in name and "PerSecond" not in name:
+            np.testing.assert_equal(again.progress[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("environment", [Bandit, Catch])
+def test_classes_of_a_program_are_environments(environment, tmp_path):
+    counted = []
+
+    class Count(Callback):
+        def on_itr(self, runner, itr, *args):
+            counted.append(itr)
+
+    run = rlpyt.train(
+        "a2c",
+        environment,
+        steps=40,
+        log_dir=tmp_path,
+        callbacks=[Count()],
+        model={"hidden_sizes": [4]} if environment is Bandit else {},
+        sampler={"batch_T": 5, "batch_B": 2},
+    )
+    assert counted == [0, 1, 2, 3]
+    assert run.progress["Diagnostics/CumSteps"][-1] == 40
+
+
+def test_a_run_is_not_overwritten(run):
+    with pytest.raises(ValueError, match="another run"):
+        rlpyt.train("ppo", "CartPole-v1", log_dir=run.directory.parent, **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"learning_rat": 1}, "learning_rate"),
+        ({"learning_rate": "fast"}, "algo.learning_rate"),
+        ({"sampler": "cpuu"}, "cpu"),
+        ({"learning_rate": 1e-3, "algo": {"learning_rate": 1e-4}}, "twice"),
+        ({"resume": True}, "log_dir"),
+    ],
+)
+def test_wrong_settings_are_named(settings, words):
+    with pytest.raises(ValueError, match=words):
+        rlpyt.train("ppo", "CartPole-v1", **settings)
+
+
+def test_a_directory_without_a_run_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="params.json"):
+        rlpyt.Run(tmp_path)
+
+
+def test_names_of_the_package_are_those_of_their_modules():
+    for name in dir(rlpyt):
+        assert getattr(rlpyt, name) is not None
+    with pytest.raises(AttributeError, match="PPQ"):
+        rlpyt.PPQ  # noqa: B018
+    assert rlpyt.PPO.__module__ == "rlpyt.algos.pg.ppo"
