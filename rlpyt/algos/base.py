@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,39 +21,6 @@ from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import ConstructorSignature
 from rlpyt.utils.types import Nested
-
-# Optional settings. As class attributes they would keep save__init__args from storing the arguments
-# of constructors.
-OPTIONAL_SETTINGS: Mapping[str, Any] = {
-    "discount": 1.0,
-    "batch_size": 0,
-    "clip_grad_norm": None,
-    "optim_kwargs": None,
-    "initial_optim_state_dict": None,
-    "target_update_interval": 1,
-    "target_update_tau": 1,
-    "updates_per_sync": 1,
-    "bootstrap_timelimit": False,
-    "linear_lr_schedule": False,
-    "normalize_return": False,
-    "ReplayBufferCls": None,
-    "replay_device": None,
-    "min_itr_learn": 0,
-    "epochs": 1,
-    "minibatches": 1,
-    "world_size": 1,
-    "rank": 0,
-}
-
-
-@cache
-def default_settings(cls: Any) -> Mapping[str, Any]:
-    """Return the defaults of the constructors of ``cls`` and its bases, the nearest first."""
-    defaults = dict(OPTIONAL_SETTINGS)
-    for base in reversed(cls.__mro__[:-1]):
-        parameters = inspect.signature(base.__init__).parameters.values()
-        defaults.update({p.name: p.default for p in parameters if p.default is not p.empty})
-    return defaults
 
 
 @cache
@@ -100,8 +66,8 @@ class RlAlgorithm:
     """Base class of algorithms, which turn batches of experience into gradients.
 
     Constructors only store their arguments; :meth:`initialize` does the set-up, once the agent is
-    on its device. A setting that the constructor of a subclass did not store has the library's
-    default.
+    on its device. Class attributes are the defaults of settings that the constructor of a subclass
+    does not store.
 
     With a fused optimizer, updates never wait for the device: losses and norms stay tensors until
     :meth:`fetch_opt_info` reads them once per iteration. A step whose loss or gradient is not
@@ -130,36 +96,27 @@ class RlAlgorithm:
     agent_example = ""
     update_counter = 0
 
-    min_itr_learn: int
-    world_size: int
-    rank: int
     agent: Any
     n_itr: int
     batch_spec: BatchSpec
     mid_batch_reset: bool
-    discount: float
     optimizer: Any
+    rank: int = 0
+    world_size: int = 1
+    min_itr_learn: int = 0
+    # Defaults of settings that the constructor of a subclass does not store.
+    discount: float = 1.0
     OptimCls: Any
-    optim_kwargs: Any
+    optim_kwargs: Any = None
     learning_rate: float
-    clip_grad_norm: float | None
-    initial_optim_state_dict: Any
-    bootstrap_timelimit: bool
+    clip_grad_norm: float | None = None
+    initial_optim_state_dict: Any = None
+    bootstrap_timelimit: bool = False
 
     _itr = 0
     # Number of skipped steps since the last fetch: a tensor, so that nothing waits for it.
     _n_skipped: Any = 0
     _step: EagerStep | GraphSteps = EagerStep()  # In compiled updates GraphSteps.
-
-    if not TYPE_CHECKING:  # So that mypy finds misspelt names.
-
-        def __getattr__(self, name: str) -> Any:
-            """Return the default of a setting that the constructor of a subclass did not store."""
-            cls: Any = type(self)
-            defaults = default_settings(cls)
-            if name not in defaults:
-                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-            return defaults[name]
 
     # --- Set-up ------------------------------------------------------------------------------
 

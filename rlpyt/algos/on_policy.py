@@ -42,8 +42,8 @@ class OnPolicyAlgorithm(RlAlgorithm):
     """
 
     bootstrap_value = True
-    epochs: int
-    minibatches: int
+    epochs: int = 1
+    minibatches: int = 1
     divides = True
 
     # --- Set-up ------------------------------------------------------------------------------

@@ -131,18 +131,16 @@ class ReplayAlgorithm(RlAlgorithm):
     _updates_owed = 0.0  # Fraction of an update that earlier iterations left.
 
     sampler_bs: int
-    min_itr_learn: int
     replay_buffer: Any
     min_steps_learn: float
-    replay_size: float
+    replay_size: float = int(1e6)
     replay_ratio: float
-    n_step_return: int
-    updates_per_sync: int
-    target_update_interval: int
-    target_update_tau: float
-    bootstrap_timelimit: bool
-    ReplayBufferCls: Any
-    replay_device: Any
+    n_step_return: int = 1
+    updates_per_sync: int = 1
+    target_update_interval: int = 1
+    target_update_tau: float = 1
+    ReplayBufferCls: Any = None
+    replay_device: Any = None
 
     # --- Set-up ------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -71,8 +71,8 @@ class BaseRunner:
     n_steps: int
     seed: int | None
     log_interval_steps: int
-    world_size: int
-    rank: int
+    world_size: int = 1
+    rank: int = 0
     itr_batch_size: int
     callbacks: Sequence[Callback] = ()
     pbar: ProgBarCounter | None = None
@@ -101,17 +101,6 @@ class BaseRunner:
     _agreed_signal: int | None = None
     _signals = StopSignals(())
     _resume_state: dict[str, Any] | None = None
-
-    if not TYPE_CHECKING:  # So that mypy finds misspelt names.
-
-        def __getattr__(self, name: str) -> Any:
-            """Return the rank and number of a process that trains alone.
-
-            As class attributes they would keep ``save__init__args`` from storing arguments.
-            """
-            if name not in ("rank", "world_size"):
-                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-            return int(name == "world_size")
 
     def train(self) -> None:
         """Run from start to end."""

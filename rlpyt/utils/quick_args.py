@@ -20,7 +20,8 @@ def save__init__args(
 
     Every local variable that is a positional parameter of an ``__init__`` in the class hierarchy is
     stored with its present value, unless the object has an attribute of that name, set earlier. An
-    attribute or property of the class is never replaced. Keyword-only parameters are not stored.
+    attribute or property of the class is not replaced either, unless it is an annotated attribute:
+    the default of a setting. Keyword-only parameters are not stored.
 
     Args:
         values: result of ``locals()`` in the constructor, which contains ``self``.
@@ -29,7 +30,6 @@ def save__init__args(
         subclass_only: whether to omit the parameters of base classes.
     """
     self = values["self"]
-    check_numbers(type(self), values)
     classes: list[Any] = [type(self)] if subclass_only else type(self).mro()
     for cls in classes:
         for name in _positional_names(cls.__init__):
@@ -38,31 +38,16 @@ def save__init__args(
                 setattr(self, attribute, values[name])
 
 
-def check_numbers(cls: Any, values: Mapping[str, Any]) -> None:
-    """Raise ``TypeError`` if an argument that is annotated as a number is text."""
-    for name in _numbers(cls).intersection(values):
-        if isinstance(values[name], str):
-            raise TypeError(f"{name} of {cls.__name__} is the text {values[name]!r}: give a number")
-
-
-@lru_cache(maxsize=1024)
-def _numbers(cls: Any) -> frozenset[str]:
-    """Return the arguments of all constructors of ``cls`` that are annotated as numbers."""
-    hints = [kind + rest for kind in ("int", "float") for rest in ("", " | None")]
-    parameters = [p for base in cls.__mro__ for p in _parameters(base.__init__)]
-    return frozenset(p.name for p in parameters if p.annotation in hints)
-
-
 def _is_taken(instance: Any, name: str) -> bool:
-    """Return whether ``name`` has a value, other than by ``__getattr__``, or cannot be set."""
-    try:
-        object.__getattribute__(instance, name)
-        return True
-    except AttributeError:
-        of_class = getattr(type(instance), name, None)
-        if of_class is None:  # Parameters and modules of torch.nn.Module are listed by dir() alone.
-            return name in dir(instance)
-        return isinstance(of_class, property) and of_class.fset is None
+    """Return whether ``name`` has a value, other than the default of a setting, or is fixed."""
+    owner = next((cls for cls in type(instance).__mro__ if name in vars(cls)), None)
+    if owner is None or name in vars(instance):
+        return hasattr(instance, name)
+    if name in inspect.get_annotations(owner):
+        return False
+    of_class = vars(owner)[name]
+    is_fixed = isinstance(of_class, property) and of_class.fset is None
+    return is_fixed or hasattr(instance, name)
 
 
 @lru_cache(maxsize=1024)
@@ -110,7 +95,8 @@ class ConstructorSignature:
 
     The arguments of the next constructor among the bases replace ``*args`` and ``**kwargs``, so
     ``help(cls)``, notebooks and the site show them. Subclasses inherit the attribute. Arguments
-    that none of them has are refused before the constructor is called, with a proposal.
+    that none of them has are refused before the constructor is called, with a proposal, and so is
+    text in place of a number.
     """
 
     def __set_name__(self, owner: Any, name: str) -> None:
@@ -173,7 +159,23 @@ def _new_if_known(cls: Any, *args: Any, **kwargs: Any) -> Any:
             f"{cls.__name__} takes only {places} by position, but is given {len(args)} arguments: "
             f"name them, as in {cls.__name__}({'=..., '.join(needed or places)}=...)"
         )
+    check_numbers(cls, {**dict(zip(places, args)), **kwargs})
     return object.__new__(cls)
+
+
+def check_numbers(cls: Any, values: Mapping[str, Any]) -> None:
+    """Raise ``TypeError`` if an argument that is annotated as a number is text."""
+    for name in _numbers(cls).intersection(values):
+        if isinstance(values[name], str):
+            raise TypeError(f"{name} of {cls.__name__} is the text {values[name]!r}: give a number")
+
+
+@lru_cache(maxsize=1024)
+def _numbers(cls: Any) -> frozenset[str]:
+    """Return the arguments of all constructors of ``cls`` that are annotated as numbers."""
+    hints = [kind + rest for kind in ("int", "float") for rest in ("", " | None")]
+    parameters = [p for base in cls.__mro__ for p in _parameters(base.__init__)]
+    return frozenset(p.name for p in parameters if p.annotation in hints)
 
 
 def check_names(cls: Any, names: Iterable[str]) -> None:

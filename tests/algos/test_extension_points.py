@@ -286,14 +286,13 @@ def test_batch_size_property_that_reads_what_is_stored_later() -> None:
 
 def test_settings_of_an_algorithm_that_has_none() -> None:
     class Mine(RlAlgorithm):
-        def __init__(self, learning_rate: float = 1e-3) -> None:
+        def __init__(self) -> None:
             pass
 
     algo = Mine()
-    assert (algo.discount, algo.batch_size, algo.min_itr_learn) == (1.0, 0, 0)
-    assert algo.learning_rate == 1e-3
-    with pytest.raises(AttributeError, match="Mine has no attribute 'q_lambda'"):
-        _ = algo.q_lambda
+    assert (algo.discount, algo.clip_grad_norm, algo.min_itr_learn) == (1.0, None, 0)
+    with pytest.raises(AttributeError, match="q_lambda"):
+        _ = algo.q_lambda  # type: ignore[attr-defined]
 
 
 def test_settings_that_ours_have_by_default_are_stored() -> None:

@@ -49,6 +49,30 @@ def test_an_attribute_or_property_of_the_class_blocks() -> None:
     assert (x.mode, x.size, x.other) == ("class", 100, 4)
 
 
+class Settings:
+    rate: float = 0.5
+    size: int = 3
+
+    def __init__(self, rate: float = 0.5, size: int = 3) -> None:
+        save__init__args(locals())
+
+
+def test_an_annotated_attribute_is_the_default_of_a_setting() -> None:
+    class Instead(Settings):
+        def __init__(self, rate: float = 0.25) -> None:
+            save__init__args(locals())
+
+    assert vars(Settings(1.0)) == {"rate": 1.0, "size": 3}
+    assert (Instead(2.0).rate, Instead(2.0).size) == (2.0, 3)
+
+
+def test_an_attribute_of_a_subclass_blocks_a_setting_of_the_base() -> None:
+    class Fixed(Settings):
+        size = 7
+
+    assert (Fixed(1.0, 4).rate, Fixed(1.0, 4).size) == (1.0, 7)
+
+
 def test_overwrite_stores_in_any_case() -> None:
     class Overwriting:
         mode = "class"

@@ -37,8 +37,8 @@ class CategoricalDQN(DQN):
     _edge_mass: torch.Tensor | None = None  # In the last batch; other losses may not set it.
     warned_of_range = False
 
-    V_min: float
-    V_max: float
+    V_min: float = -10
+    V_max: float = 10
 
     def __init__(self, V_min: float = -10, V_max: float = 10, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -88,16 +88,16 @@ class DQN(ReplayAlgorithm):
 
     _q_taken: torch.Tensor | None = None  # [...] Q(s, a) of the last batch, without gradient.
 
-    delta_clip: float | None
-    eps_steps: float
-    double_dqn: bool
-    prioritized_replay: bool
-    pri_alpha: float
-    pri_beta_init: float
-    pri_beta_final: float
-    pri_beta_steps: float
+    delta_clip: float | None = 1.0
+    eps_steps: float = int(1e6)
+    double_dqn: bool = False
+    prioritized_replay: bool = False
+    pri_alpha: float = 0.6
+    pri_beta_init: float = 0.4
+    pri_beta_final: float = 1.0
+    pri_beta_steps: float = int(50e6)
     pri_beta_itr: int
-    default_priority: float | None
+    default_priority: float | None = None
 
     def __init__(
         self,

@@ -73,10 +73,9 @@ class PQN(OnPolicyAlgorithm):
     q_kind = "value alone"
     agent_example = "PqnAgent"
 
-    q_lambda: float
-    eps_steps: float
-    linear_lr_schedule: bool
-    bootstrap_timelimit: bool
+    q_lambda: float = 0.65
+    eps_steps: float = int(1e6)
+    linear_lr_schedule: bool = True
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ class QRDQN(DQN):
     q_kind = "quantile"
     agent_example = "QrDqnAgent"
 
-    delta_clip: float
+    delta_clip: float = 1.0
 
     def _check_settings(self) -> None:
         super()._check_settings()

@@ -115,10 +115,10 @@ class R2D1(SequenceReplay, DQN):
     q_kind = DQN.q_kind
     agent_example = "R2d1Agent"
 
-    pri_eta: float
-    input_priorities: bool
-    input_priority_shift: int | None
-    value_scale_eps: float
+    pri_eta: float = 0.9
+    input_priorities: bool = True
+    input_priority_shift: int | None = None
+    value_scale_eps: float = 1e-3
 
     def __init__(
         self,
@@ -159,12 +159,10 @@ class R2D1(SequenceReplay, DQN):
         batch_T, batch_B, warmup_T = int(batch_T), int(batch_B), int(warmup_T)
         store_rnn_state_interval = int(store_rnn_state_interval)
         save__init__args(locals())
-        vars(self).setdefault("_batch_size", self.sequence_T * self.batch_B)
-        if self.default_priority is None:
-            self.default_priority = 1.0 if self.delta_clip is None else self.delta_clip
+        self.optim_kwargs = with_defaults(self.OptimCls, self.optim_kwargs, eps=1e-3)
         if self.input_priority_shift is None:
             self.input_priority_shift = self.warmup_T // max(1, self.store_rnn_state_interval)
-        self.optim_kwargs = with_defaults(self.OptimCls, self.optim_kwargs, eps=1e-3)
+        super().__init__(batch_size=self.sequence_T * self.batch_B)  # All others are stored.
 
     # --- Set-up ------------------------------------------------------------------------------
 

@@ -91,9 +91,8 @@ class PolicyGradientAlgo(OnPolicyAlgorithm):
     value_loss_coeff: float
     entropy_loss_coeff: float
     normalize_advantage: bool
-    bootstrap_timelimit: bool
-    normalize_return: bool
-    linear_lr_schedule: bool
+    normalize_return: bool = False
+    linear_lr_schedule: bool = False
     loss: Any
 
     _logged_missing_last_observation = False

@@ -94,14 +94,12 @@ class PPO(PolicyGradientAlgo):
         "clipFraction",
     )
 
-    minibatches: int
-    epochs: int
-    ratio_clip: Any
-    value_clip: float | None
-    recompute_returns: bool
-    target_kl: float | None
-    desired_kl: float | None
-    linear_clip_schedule: bool | None
+    ratio_clip: Any = 0.1
+    value_clip: float | None = None
+    recompute_returns: bool = False
+    target_kl: float | None = None
+    desired_kl: float | None = None
+    linear_clip_schedule: bool | None = None
     _ratios: list[tuple[torch.Tensor, torch.Tensor | None]]  # Of all updates of an iteration.
     _schedule_itr = 0
     _ratio_clip: Any = None  # The initial one.

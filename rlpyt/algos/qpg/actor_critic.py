@@ -128,9 +128,9 @@ class SoftActorCriticAlgorithm(ActorCriticAlgorithm):
 
     opt_info_stride = 10
 
-    action_prior: str
-    reward_scale: float
-    reparameterize: bool
+    action_prior: str = "uniform"
+    reward_scale: float = 1
+    reparameterize: bool = True
     pi_optimizer: Any
     q1_optimizer: Any
     q2_optimizer: Any

@@ -69,9 +69,9 @@ class DDPG(ActorCriticAlgorithm):
     q_kind = "a critic of values"
     agent_example = "DdpgAgent"
 
-    policy_update_interval: int
-    q_learning_rate: float
-    q_target_clip: float | None
+    policy_update_interval: int = 1
+    q_learning_rate: float = 1e-3
+    q_target_clip: float | None = 1e6
     mu_optimizer: Any
     q_optimizer: Any
     _priorities: torch.Tensor | None = None

@@ -96,10 +96,10 @@ class SAC(SoftActorCriticAlgorithm):
     q_kind = "critics and a stochastic policy"
     agent_example = "rlpyt.agents.qpg.sac_agent.SacAgent"
 
-    fixed_alpha: float | None
-    target_entropy: Any
+    fixed_alpha: float | None = None
+    target_entropy: Any = "auto"
     _auto_target_entropy: Any = "auto"
-    policy_update_interval: int
+    policy_update_interval: int = 1
     alpha_optimizer: Any
     _log_alpha: torch.nn.Parameter
 

@@ -101,7 +101,7 @@ class SAC_V(SoftActorCriticAlgorithm):  # noqa: N801
     q_kind = "two critics, a stochastic policy and a state value"
     agent_example = "rlpyt.agents.qpg.sac_v_agent.SacAgent"
 
-    policy_output_regularization: float
+    policy_output_regularization: float = 0.001
     v_optimizer: Any
 
     def __init__(

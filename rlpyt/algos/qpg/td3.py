@@ -39,7 +39,7 @@ class TD3(DDPG):
     q_kind = "two critics of values"
     agent_example = "Td3Agent"
 
-    mu_learning_rate: float
+    mu_learning_rate: float = 1e-3
 
     def __init__(
         self,
