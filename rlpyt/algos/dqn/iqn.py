@@ -9,7 +9,6 @@ import torch
 from rlpyt.algos.checks import make_whole
 from rlpyt.algos.dqn.dqn import SamplesToBuffer as SamplesToBuffer
 from rlpyt.algos.dqn.qr_dqn import QRDQN
-from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
 
@@ -33,12 +32,10 @@ class IQN(QRDQN):
     q_kind = "implicit quantile"
     agent_example = "IqnAgent"
 
-    n_tau: int
-    n_target_tau: int
-
     def __init__(self, n_tau: int = 64, n_target_tau: int = 64, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        save__init__args(locals())
+        self.n_tau = n_tau
+        self.n_target_tau = n_target_tau
 
     def _check_settings(self) -> None:
         super()._check_settings()

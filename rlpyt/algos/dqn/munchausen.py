@@ -10,7 +10,6 @@ from rlpyt.algos.checks import check_fraction, check_positive
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.iqn import IQN
 from rlpyt.algos.losses import munchausen_bonus, soft_quantiles, soft_value
-from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
 
@@ -36,10 +35,6 @@ class MunchausenDQN(DQN):
 
     q_kind = DQN.q_kind
 
-    munchausen_alpha: float
-    entropy_tau: float
-    munchausen_clip: float
-
     def __init__(
         self,
         munchausen_alpha: float = 0.9,
@@ -48,7 +43,9 @@ class MunchausenDQN(DQN):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        save__init__args(locals())
+        self.munchausen_alpha = munchausen_alpha
+        self.entropy_tau = entropy_tau
+        self.munchausen_clip = munchausen_clip
 
     def _check_settings(self) -> None:
         super()._check_settings()

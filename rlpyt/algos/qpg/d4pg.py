@@ -12,7 +12,6 @@ from rlpyt.algos.losses import categorical_projection, categorical_td_loss
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.replay import replay_buffer_class
 from rlpyt.core.records import BatchSpec
-from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
 
@@ -54,12 +53,6 @@ class D4PG(DDPG):
     _edge_mass: torch.Tensor | None = None  # In the last batch; other losses may not set it.
     warned_of_range = False
 
-    V_min: float
-    V_max: float
-    prioritized_replay: bool
-    pri_alpha: float
-    pri_beta: float
-
     def __init__(
         self,
         V_min: float,
@@ -88,7 +81,11 @@ class D4PG(DDPG):
             q_target_clip=None,
             **kwargs,
         )
-        save__init__args(locals())
+        self.V_min = V_min
+        self.V_max = V_max
+        self.prioritized_replay = prioritized_replay
+        self.pri_alpha = pri_alpha
+        self.pri_beta = pri_beta
 
     # --- Set-up ------------------------------------------------------------------------------
 

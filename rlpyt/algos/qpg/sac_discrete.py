@@ -11,7 +11,6 @@ from rlpyt.algos.checks import check_fraction
 from rlpyt.algos.qpg.actor_critic import mean_weights
 from rlpyt.algos.qpg.sac import SAC, Losses
 from rlpyt.core.masks import is_allowed
-from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.tensor import select_at_indexes
 from rlpyt.utils.types import Nested
 
@@ -67,8 +66,6 @@ class DiscreteSAC(SAC):
     q_kind = "a policy and two critics of discrete actions"
     agent_example = "rlpyt.agents.qpg.sac_discrete_agent.DiscreteSacAgent"
 
-    target_entropy_fraction: float
-
     def __init__(
         self,
         target_entropy: Any = "auto",
@@ -76,7 +73,7 @@ class DiscreteSAC(SAC):
         **kwargs: Any,
     ) -> None:
         super().__init__(target_entropy=target_entropy, **kwargs)
-        save__init__args(locals())
+        self.target_entropy_fraction = target_entropy_fraction
 
     def _check_settings(self) -> None:
         for name, value in FIXED.items():

@@ -11,7 +11,6 @@ from rlpyt.algos._optim import make_optimizer, with_defaults
 from rlpyt.algos.losses import quantile_huber_loss, quantile_midpoints
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.utils.buffer import leaves, map_buffer
-from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
 
@@ -37,8 +36,6 @@ class REDQ(SAC):
 
     q_kind = SAC.q_kind
 
-    target_subset: int
-
     def __init__(
         self,
         target_subset: int = 2,
@@ -49,7 +46,7 @@ class REDQ(SAC):
         super().__init__(
             policy_update_interval=policy_update_interval, replay_ratio=replay_ratio, **kwargs
         )
-        save__init__args(locals())
+        self.target_subset = target_subset
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -93,11 +90,9 @@ class TQC(SAC):
     q_kind = "critics of quantiles and a stochastic policy"
     agent_example = "SacAgent with n_quantiles in q_model_kwargs"
 
-    dropped_quantiles: int
-
     def __init__(self, dropped_quantiles: int = 2, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        save__init__args(locals())
+        self.dropped_quantiles = dropped_quantiles
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -157,8 +152,6 @@ class CrossQ(SAC):
     q_kind = "critics without target networks and a stochastic policy"
     agent_example = "SacAgent with target_networks=False"
 
-    alpha_optim_kwargs: dict[str, Any] | None
-
     def __init__(
         self,
         learning_rate: float = 1e-3,
@@ -173,7 +166,7 @@ class CrossQ(SAC):
             optim_kwargs=optim_kwargs,
             **kwargs,
         )
-        save__init__args(locals())
+        self.alpha_optim_kwargs = alpha_optim_kwargs
         self.optim_kwargs = with_defaults(self.OptimCls, self.optim_kwargs, betas=(0.5, 0.999))
 
     def make_alpha_optimizer(self) -> Any:
