@@ -82,8 +82,9 @@ class BaseAgent:
     # Models that take one vector; an encoder turns other observations into one.
     vector_models: tuple[type[torch.nn.Module], ...] = ()
 
-    model_kwargs: dict[str, Any]
-    initial_model_state_dict: Mapping[str, Any] | None
+    ModelCls: Any = None
+    model_kwargs: Any = None
+    initial_model_state_dict: Mapping[str, Any] | None = None
     env_model_kwargs: dict[str, Any]
     env_spaces: EnvSpaces
     share_memory: bool
@@ -95,7 +96,6 @@ class BaseAgent:
         initial_model_state_dict: Mapping[str, Any] | None = None,
     ) -> None:
         save__init__args(locals())
-        self.ModelCls: Any
         self.model: Any = None
         self.shared_model: Any = None
         self.distribution: Any = None

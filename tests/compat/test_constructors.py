@@ -83,6 +83,19 @@ def test_editors_see_arguments_of_every_constructor() -> None:
     assert hiding - OPEN.keys() == {"AsyncReplayBufferMixin"}  # It locks what the others allocate.
 
 
+def test_a_constructor_that_is_not_called_leaves_its_own_defaults() -> None:
+    """A class attribute stands in for a setting that the constructor of a subclass lacks."""
+    compared = 0
+    for cls in CLASSES:
+        if "__init__" not in vars(cls):
+            continue
+        defaults = {p.name: p.default for p in own_constructor(cls) if p.default is not p.empty}
+        for name in defaults.keys() & vars(cls).keys() & inspect.get_annotations(cls).keys():
+            assert vars(cls)[name] == defaults[name], f"{cls.__name__}.{name}"
+            compared += 1
+    assert compared > 40
+
+
 def test_help_lists_all_arguments() -> None:
     text = pydoc.plain(pydoc.render_doc(CpuSampler))
     heading, _ = text.split("Method resolution order", maxsplit=1)

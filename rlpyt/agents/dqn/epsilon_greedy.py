@@ -47,12 +47,12 @@ class EpsilonGreedyAgentMixin(BaseAgent):
     al. 2018, arXiv:1803.00933.
     """
 
-    eps_init: Epsilon
-    eps_final: Epsilon
-    eps_final_min: float | None
-    eps_itr_min: int
-    eps_itr_max: int
-    eps_eval: float
+    eps_init: Epsilon = EPS_INIT
+    eps_final: Epsilon = EPS_FINAL
+    eps_final_min: float | None = None
+    eps_itr_min: int = 50
+    eps_itr_max: int = 1000
+    eps_eval: float = EPS_EVAL
 
     def __init__(
         self,

@@ -54,11 +54,11 @@ class DdpgAgent(ActorCriticAgent):
     target_names: tuple[str, ...] = ("model", "q_model")
     shared_mu_model: Any = None
 
-    QModelCls: Any
-    q_model_kwargs: dict[str, Any]
-    initial_q_model_state_dict: Any
-    action_std: Any
-    action_noise_clip: Any
+    QModelCls: Any = QofMuMlpModel
+    q_model_kwargs: Any = None
+    initial_q_model_state_dict: Any = None
+    action_std: Any = 0.1
+    action_noise_clip: Any = None
     _noise_scale: NDArray | None
     q_model: Any
     target_model: Any

@@ -43,11 +43,10 @@ class SoftActorCriticAgent(ActorCriticAgent):
     critic_names: tuple[str, ...] = ("q1_model", "q2_model")
     network_names: tuple[str, ...] = ("model", "q1_model", "q2_model")
 
-    ModelCls: Any
-    QModelCls: Any
-    q_model_kwargs: dict[str, Any]
-    action_squash: Any
-    pretrain_std: Any
+    QModelCls: Any = QofMuMlpModel
+    q_model_kwargs: Any = None
+    action_squash: Any = 1.0
+    pretrain_std: Any = 0.75
     q1_model: Any
     q2_model: Any
 

@@ -49,8 +49,8 @@ class SacAgent(SoftActorCriticAgent):
     network_names = ("model", "q1_model", "q2_model", "v_model")
     target_names = ("v_model",)
 
-    VModelCls: Any
-    v_model_kwargs: dict[str, Any]
+    VModelCls: Any = VMlpModel
+    v_model_kwargs: Any = None
     v_model: Any
     target_v_model: Any
 

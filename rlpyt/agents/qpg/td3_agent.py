@@ -39,10 +39,10 @@ class Td3Agent(DdpgAgent):
     network_names = ("model", "q_model", "q2_model")
     target_names = ("model", "q_model", "q2_model")
 
-    pretrain_std: Any
-    target_noise_std: Any
-    target_noise_clip: Any
-    initial_q2_model_state_dict: Any
+    pretrain_std: Any = 0.5
+    target_noise_std: Any = 0.2
+    target_noise_clip: Any = 0.5
+    initial_q2_model_state_dict: Any = None
     q2_model: Any
     target_q2_model: Any
     target_distribution: Any
