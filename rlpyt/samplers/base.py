@@ -9,11 +9,7 @@ from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec, TrajInfo
 from rlpyt.core.statistics import Statistics
 from rlpyt.samplers._env_statistics import SharedStatistics
-from rlpyt.utils.quick_args import (
-    ConstructorSignature,
-    save__init__args,
-    whole_number,
-)
+from rlpyt.utils.quick_args import ConstructorSignature, whole_number
 from rlpyt.utils.types import Nested
 
 # Descriptions of collectors of each ``kind``, for the error of a sampler that needs another.
@@ -71,17 +67,6 @@ class BaseSampler:
     alternating = False
     samples_np: Nested = None
 
-    EnvCls: Any
-    env_kwargs: EnvKwargs
-    CollectorCls: Any
-    max_decorrelation_steps: int
-    TrajInfoCls: Any
-    eval_n_envs: int
-    eval_CollectorCls: Any
-    eval_env_kwargs: EnvKwargs | None
-    eval_max_steps: int | None
-    eval_max_trajectories: int | None
-
     # Collectors of the library that work in this sampler, for training and evaluation, if known.
     _fitting_collectors: tuple[Any, ...] = ()
 
@@ -110,27 +95,31 @@ class BaseSampler:
         record_next_observation: bool = False,
         eval_n_episodes: float | None = None,
     ) -> None:
-        batch_T = whole_number("batch_T", batch_T, rounds_down=False)
-        batch_B = whole_number("batch_B", batch_B, rounds_down=False)
-        eval_n_envs = whole_number("eval_n_envs", eval_n_envs, at_least=0, rounds_down=False)
-        eval_max_steps = None if eval_max_steps is None else int(eval_max_steps)
-        eval_max_trajectories = (
-            None if eval_max_trajectories is None else int(eval_max_trajectories)
-        )
-        save__init__args(locals())
+        self.EnvCls = EnvCls
+        self.env_kwargs = env_kwargs
+        self.batch_T = whole_number("batch_T", batch_T, rounds_down=False)
+        self.batch_B = whole_number("batch_B", batch_B, rounds_down=False)
+        self.batch_spec = BatchSpec(self.batch_T, self.batch_B)
+        self.CollectorCls = CollectorCls
+        self.max_decorrelation_steps = max_decorrelation_steps
+        self.TrajInfoCls = TrajInfoCls
+        self.eval_n_envs = whole_number("eval_n_envs", eval_n_envs, at_least=0, rounds_down=False)
+        self.eval_CollectorCls = eval_CollectorCls
+        self.eval_env_kwargs = eval_env_kwargs
+        self.eval_max_steps = _optional_int(eval_max_steps)
+        self.eval_max_trajectories = _optional_int(eval_max_trajectories)
         self.record_next_observation = record_next_observation
-        self.eval_n_episodes = None if eval_n_episodes is None else int(eval_n_episodes)
-        self.batch_spec = BatchSpec(batch_T, batch_B)
+        self.eval_n_episodes = _optional_int(eval_n_episodes)
         if not hasattr(CollectorCls, "mid_batch_reset"):
             raise TypeError(
                 f"CollectorCls is {CollectorCls!r}: give a collector class, with "
                 "mid_batch_reset True if finished environments are reset within a batch"
             )
         self.mid_batch_reset: bool = CollectorCls.mid_batch_reset
-        if isinstance(env_kwargs, (list, tuple)) and len(env_kwargs) != batch_B:
+        if isinstance(env_kwargs, (list, tuple)) and len(env_kwargs) != self.batch_B:
             raise ValueError(
-                f"env_kwargs is a list of {len(env_kwargs)} with batch_B {batch_B}: give one for "
-                "each environment, or one dict for all"
+                f"env_kwargs is a list of {len(env_kwargs)} with batch_B {self.batch_B}: give one "
+                "for each environment, or one dict for all"
             )
 
     def _check_settings(self) -> None:
@@ -303,6 +292,10 @@ def make_env(EnvCls: Any, env_kwargs: EnvKwargs, index: int, global_index: int) 
             "library, such as rlpyt.envs.gym.make, or wrap yours in rlpyt.envs.gym.GymEnvWrapper"
         )
     return env
+
+
+def _optional_int(number: float | None) -> int | None:
+    return None if number is None else int(number)
 
 
 def configure_traj_infos(TrajInfoCls: Any, traj_info_kwargs: Mapping[str, Any] | None) -> None:

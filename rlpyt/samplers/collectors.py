@@ -25,7 +25,7 @@ from rlpyt.samplers.buffer import first_inputs
 from rlpyt.samplers.eval_collectors import BaseEvalCollector as BaseEvalCollector
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
-from rlpyt.utils.quick_args import ConstructorSignature, save__init__args
+from rlpyt.utils.quick_args import ConstructorSignature
 from rlpyt.utils.seed import Purpose, derived_seed, make_generator
 from rlpyt.utils.types import Nested
 
@@ -53,17 +53,6 @@ class BaseCollector:
 
     mid_batch_reset: bool
 
-    rank: int
-    envs: Sequence[Any]
-    samples_np: Nested
-    batch_T: int
-    TrajInfoCls: Any
-    agent: AgentLike | None
-    sync: Any
-    step_buffer_np: Nested
-    global_B: int
-    env_ranks: Sequence[int] | None
-
     def __init__(
         self,
         rank: int,
@@ -77,7 +66,16 @@ class BaseCollector:
         global_B: int = 1,
         env_ranks: Sequence[int] | None = None,
     ) -> None:
-        save__init__args(locals())
+        self.rank = rank
+        self.envs = envs
+        self.samples_np = samples_np
+        self.batch_T = batch_T
+        self.TrajInfoCls = TrajInfoCls
+        self.agent = agent
+        self.sync = sync
+        self.step_buffer_np = step_buffer_np
+        self.global_B = global_B
+        self.env_ranks = env_ranks
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[AgentInputs, list[Any]]:
         """Reset all environments and return the agent's first inputs and the trajectory infos."""

@@ -11,7 +11,6 @@ from rlpyt.core.records import AgentInputs
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._step_loop import Actions, ResetNow, StepLoop, heartbeat_of
 from rlpyt.samplers.buffer import first_inputs
-from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
 
@@ -32,14 +31,6 @@ class BaseEvalCollector:
     # Key of ``_DESCRIPTIONS`` in ``base``; samplers refuse collectors of another kind, if not None.
     kind: str | None = None
 
-    envs: Sequence[Any]
-    TrajInfoCls: Any
-    max_T: int | None
-    agent: AgentLike | None
-    sync: Any
-    step_buffer_np: Nested
-    traj_infos_queue: Any
-
     def __init__(
         self,
         rank: int,
@@ -51,7 +42,14 @@ class BaseEvalCollector:
         sync: Any = None,
         step_buffer_np: Nested = None,
     ) -> None:
-        save__init__args(locals())
+        self.rank = rank
+        self.envs = envs
+        self.TrajInfoCls = TrajInfoCls
+        self.traj_infos_queue = traj_infos_queue
+        self.max_T = max_T
+        self.agent = agent
+        self.sync = sync
+        self.step_buffer_np = step_buffer_np
 
     def collect_evaluation(self, itr: int) -> Any:
         """Run one evaluation."""

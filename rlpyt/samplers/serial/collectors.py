@@ -9,7 +9,6 @@ from rlpyt.core.protocols import AgentLike
 from rlpyt.samplers._step_loop import LocalActions, StepLoop
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
 from rlpyt.utils.logging import logger
-from rlpyt.utils.quick_args import save__init__args
 
 
 class SerialEvalCollector(LoopEvalCollector):
@@ -25,9 +24,6 @@ class SerialEvalCollector(LoopEvalCollector):
 
     kind = "local evaluation"
     actions = LocalActions
-    sync = step_buffer_np = traj_infos_queue = None
-
-    max_trajectories: int | None
 
     def __init__(
         self,
@@ -37,7 +33,8 @@ class SerialEvalCollector(LoopEvalCollector):
         max_T: int | None,
         max_trajectories: int | None = None,
     ) -> None:
-        save__init__args(locals())
+        super().__init__(0, envs, TrajInfoCls, None, max_T, agent)
+        self.max_trajectories = max_trajectories
 
     def collect_evaluation(self, itr: int) -> list[Any]:
         """Run one evaluation and return its completed trajectory infos.
