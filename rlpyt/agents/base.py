@@ -11,10 +11,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from rlpyt.agents.masks import MaskField, find_mask
-from rlpyt.agents.recurrent import (
-    AlternatingRecurrentAgentMixin as AlternatingRecurrentAgentMixin,
-    RecurrentAgentMixin as RecurrentAgentMixin,
-)
+from rlpyt.agents.recurrent import as_record, as_returned, from_plain, set_zero, to_plain
 from rlpyt.core.masks import ACTION_MASK
 from rlpyt.core.records import (
     AgentInputs as AgentInputs,
@@ -455,6 +452,113 @@ class BaseAgent:
 
 def _will_be_trained(model: DistributedDataParallel) -> bool:
     return torch.is_grad_enabled() and any(p.requires_grad for p in model.parameters())
+
+
+class RecurrentAgentMixin(BaseAgent):
+    """Mixin that keeps the recurrent state of the last step; list it before the agent class.
+
+    The agent's ``step`` passes ``prev_rnn_state`` to the model, and the model's new state to
+    :meth:`advance_rnn_state`. None stands for zeros. While the agent trains or is evaluated, the
+    state from sampling is set aside. A model may return its state as a plain tuple, as an LSTM of
+    torch does: the agent keeps it as a record, and gives the model plain tuples.
+    """
+
+    recurrent = True
+    _no_rnn_state: Any = None
+    _prev_rnn_state: Any = None
+    _sample_rnn_state: Any = None
+
+    def _build_models(self) -> None:
+        super()._build_models()
+        self._prev_rnn_state = self._sample_rnn_state = self._no_rnn_state  # New networks.
+
+    @property
+    def prev_rnn_state(self) -> Nested:
+        """The state [N,B,H] before the next step, or None."""
+        return self._prev_rnn_state
+
+    def advance_rnn_state(self, new_rnn_state: Nested) -> None:
+        """Keep the state [N,B,H] after a step."""
+        self._prev_rnn_state = new_rnn_state
+
+    def run_model(self, model: Any, *inputs: Nested, **kwargs: Any) -> Any:
+        outputs = super().run_model(model, *map(as_returned, inputs), **kwargs)
+        if isinstance(outputs, tuple) and type(outputs[-1]) is tuple:
+            *others, rnn_state = outputs
+            outputs = (*others, as_record(rnn_state))
+        return outputs
+
+    def _set_rnn_state(self, state: Nested) -> None:
+        self._prev_rnn_state = state
+
+    def reset(self) -> None:
+        self._set_rnn_state(self._no_rnn_state)
+
+    def reset_one(self, idx: int) -> None:
+        set_zero(self.prev_rnn_state, idx)
+
+    def _leave_sampling(self) -> None:
+        if self._mode == "sample":
+            self._sample_rnn_state = self._prev_rnn_state
+        self._set_rnn_state(self._no_rnn_state)
+
+    def train_mode(self, itr: int) -> None:
+        self._leave_sampling()
+        super().train_mode(itr)
+
+    def sample_mode(self, itr: int) -> None:
+        if self._mode != "sample":
+            self._set_rnn_state(self._sample_rnn_state)
+        super().sample_mode(itr)
+
+    def eval_mode(self, itr: int) -> None:
+        self._leave_sampling()
+        super().eval_mode(itr)
+
+    def sample_state_dict(self) -> dict[str, Any]:
+        state = self._prev_rnn_state if self._mode == "sample" else self._sample_rnn_state
+        return {**super().sample_state_dict(), "rnn_states": to_plain(state)}
+
+    def load_sample_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_sample_state_dict(state)
+        states = from_plain(state["rnn_states"])
+        self._sample_rnn_state = self._no_rnn_state if states is None else states
+        if self._mode == "sample":
+            self._set_rnn_state(self._sample_rnn_state)
+
+
+class AlternatingRecurrentAgentMixin(RecurrentAgentMixin):
+    """Mixin that keeps one recurrent state for each half of the environments, which take turns.
+
+    ``prev_rnn_state`` and :meth:`reset_one` refer to the active half, which acts next;
+    :meth:`advance_rnn_state` stores its new state and switches to the other half.
+    """
+
+    alternating = True
+    _alt = 0
+    _no_rnn_state = _prev_rnn_state = _sample_rnn_state = (None, None)
+
+    @property
+    def prev_rnn_state(self) -> Nested:
+        """The state [N,B/2,H] of the active half before its next step, or None."""
+        return self._prev_rnn_state[self._alt]
+
+    def advance_rnn_state(self, new_rnn_state: Nested) -> None:
+        """Keep the state [N,B/2,H] of the active half after a step; switch to the other half."""
+        first, second = self._prev_rnn_state
+        self._prev_rnn_state = (first, new_rnn_state) if self._alt else (new_rnn_state, second)
+        self.toggle_alt()
+
+    def get_alt(self) -> int:
+        """Return the index of the active half, 0 or 1."""
+        return self._alt
+
+    def toggle_alt(self) -> None:
+        self._alt ^= 1
+
+    def _set_rnn_state(self, state: Nested) -> None:
+        super()._set_rnn_state(state)
+        self._alt = 0
 
 
 def setting_of_model(model_kwargs: Mapping[str, Any], name: str, value: Any, default: Any) -> Any:

@@ -53,6 +53,8 @@ def is_inside(entry: Entry) -> bool:
 
 # Their parent's parameters are named, or inherited, where the old ones took ``**kwargs``.
 SPELLED_OUT = (
+    "rlpyt/agents/base.py:RecurrentAgentMixin.__init__",
+    "rlpyt/agents/base.py:AlternatingRecurrentAgentMixin.__init__",
     "rlpyt/agents/pg/mujoco.py:MujocoMixin.data_parallel",
     "rlpyt/algos/dqn/cat_dqn.py:CategoricalDQN.initialize",
     "rlpyt/algos/pg/a2c.py:A2C.initialize",

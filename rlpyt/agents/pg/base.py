@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import torch
 
-from rlpyt.agents.base import AgentStep, BaseAgent, without_ddp
-from rlpyt.agents.recurrent import RecurrentAgentMixin, finish_step
+from rlpyt.agents.base import AgentStep, BaseAgent, RecurrentAgentMixin, without_ddp
+from rlpyt.agents.recurrent import finish_step
 from rlpyt.core.masks import mask_probabilities
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.base import Distribution
