@@ -24,5 +24,6 @@ Where to look for what:
 * ``doctor``: measurements of a task on this machine, and the fastest settings.
 * ``evaluation``: statistics and videos of a snapshot.
 * ``runs``: a run as an object, and its training by name from a program.
-* ``trained``, ``export``: a run's agent in your own loop; its policy as a file.
+* ``trained``, ``export``: a run's agent in your own loop; its policy as a file. ``acting``: steps
+  of both.
 """

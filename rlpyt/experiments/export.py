@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from rlpyt.experiments.trained import TrainedAgent, greedy, step_from
+from rlpyt.core.protocols import AgentLike
+from rlpyt.core.records import EnvSpaces
+from rlpyt.core.statistics import Statistics
+from rlpyt.experiments.acting import Normalization, greedy, step_from
 from rlpyt.utils.buffer import buffer_from_example, map_buffer, named_leaves
 from rlpyt.utils.files import make_parent
 from rlpyt.utils.logging import logger
@@ -22,6 +25,15 @@ from rlpyt.utils.types import Nested
 
 FORMATS = (".onnx", ".pt2")
 INPUTS = ("observation", "prev_action", "prev_reward", "rnn_state")
+
+
+class Policy(Protocol):
+    """Attributes of a :class:`~rlpyt.experiments.trained.TrainedAgent` that a graph needs."""
+
+    agent: AgentLike
+    spaces: EnvSpaces
+    statistics: Statistics
+    normalization: Normalization | None
 
 
 class Graph(NamedTuple):
@@ -38,7 +50,7 @@ class Graph(NamedTuple):
         return f"[{','.join(sizes)}]"
 
 
-def export(trained: TrainedAgent, file: str | Path) -> Graph:
+def export(trained: Policy, file: str | Path) -> Graph:
     """Write the deterministic policy of an agent to a file.
 
     The graph takes a batch of any size, in the form that networks receive: a record has one input
@@ -87,7 +99,7 @@ def export(trained: TrainedAgent, file: str | Path) -> Graph:
     return graph
 
 
-def make_graph(trained: TrainedAgent) -> Graph:
+def make_graph(trained: Policy) -> Graph:
     """Return the graph of a policy, see :func:`export`."""
     agent = trained.agent
     with greedy(agent), torch.no_grad(), _quiet():
@@ -127,7 +139,7 @@ class _Step:
         names: names of the inputs that the function takes.
     """
 
-    def __init__(self, trained: TrainedAgent) -> None:
+    def __init__(self, trained: Policy) -> None:
         self._agent = trained.agent
         self._normalize = trained.normalization or torch.nn.Identity()
         nulls = [space.null_value() for space in trained.spaces]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
-from rlpyt.agents.pg.base import PolicyAgent
 from rlpyt.core.protocols import AgentLike
-from rlpyt.core.records import AgentStep, EnvSpaces
+from rlpyt.core.records import EnvSpaces
 from rlpyt.core.statistics import Statistics
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.gym_state import layers_of
+from rlpyt.experiments.acting import Normalization, greedy, step_from
 from rlpyt.experiments.evaluation import (
     find_snapshot,
     load_agent,
@@ -26,6 +23,7 @@ from rlpyt.experiments.evaluation import (
     load_state,
     with_statistics,
 )
+from rlpyt.experiments.export import export as export_policy
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -46,18 +44,6 @@ class State(NamedTuple):
 
     prev_action: Nested  # [B,...] last actions, in the form that networks receive
     rnn_state: Nested  # [N,B,H] recurrent state; None for agents without one
-
-
-class Normalization(NamedTuple):
-    """Last thing that the environment does to observations: ``(o - mean) / deviation``."""
-
-    space: Any  # of o, in the form that agents receive
-    mean: torch.Tensor
-    deviation: torch.Tensor
-
-    def __call__(self, observation: torch.Tensor) -> torch.Tensor:
-        """Normalize observations [B,...]."""
-        return (observation.float() - self.mean) / self.deviation
 
 
 class TrainedAgent:
@@ -143,11 +129,7 @@ class TrainedAgent:
         revert = getattr(self.spaces.action, "revert", None)
         return (action if revert is None else revert(action)), state
 
-    def export(self, file: str | Path) -> Any:
-        """Write the deterministic policy to a file; see :func:`rlpyt.experiments.export.export`."""
-        from rlpyt.experiments.export import export
-
-        return export(self, file)
+    export = export_policy
 
     def _inputs(
         self, observation: Any, state: State | None, reward: npt.ArrayLike, done: npt.ArrayLike
@@ -200,39 +182,6 @@ def _without(rnn_state: torch.Tensor, over: torch.Tensor) -> torch.Tensor:
     rnn_state = rnn_state.clone()
     rnn_state[:, over.to(rnn_state.device)] = 0
     return rnn_state
-
-
-def step_from(agent: Any, inputs: Sequence[Nested], rnn_state: Nested) -> tuple[AgentStep, Nested]:
-    """Let an agent step from a recurrent state [N,B,H]; return the next state, and keep none."""
-    agent.reset()
-    if rnn_state is not None:
-        agent.advance_rnn_state(rnn_state)
-        agent.toggle_alt()  # Back to the first half, in an agent that alternates.
-    step: AgentStep = agent.step(*inputs)
-    agent.toggle_alt()
-    rnn_state = agent.prev_rnn_state if agent.recurrent else None
-    agent.reset()
-    return step, rnn_state
-
-
-@contextmanager
-def greedy(agent: AgentLike, deterministic: bool = True) -> Iterator[None]:
-    """Let an agent of this library take its best actions."""
-    if deterministic and isinstance(agent, PolicyAgent):
-        before, agent.greedy_eval = agent.greedy_eval, True
-        try:
-            yield
-        finally:
-            agent.greedy_eval = before
-    elif deterministic and isinstance(agent, EpsilonGreedyAgentMixin):
-        epsilon = agent.distribution.epsilon
-        agent.set_sample_epsilon_greedy(0.0)
-        try:
-            yield
-        finally:
-            agent.set_sample_epsilon_greedy(epsilon)
-    else:
-        yield
 
 
 def weights(path: str | Path) -> dict[str, Any]:
