@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,23 @@ def test_nothing_inside_imports_an_old_path() -> None:
         if (old := imported_modules(path.read_text()) & OLD_PATHS)
     }
     assert not found, f"import what these old paths name: {found}"
+
+
+def test_no_files_import_each_other() -> None:
+    sources = {dotted_name(path): path.read_text() for path in modules()}
+    imports = {name: imported_modules(sources[name]) & sources.keys() for name in sources}
+    assert circle(imports) == []
+    assert circle({**imports, "rlpyt.core.records": {"rlpyt.agents.base"}})
+
+
+def circle(imports: dict[str, set[str]]) -> list[str]:
+    """The modules of a circle of imports, the first one again at its end; empty without one."""
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
 
 
 def test_old_paths_exist() -> None:

@@ -190,7 +190,7 @@ def _compute_again(
         )
     with TemporaryDirectory() as directory, logger.using(Logger(sinks=[])):
         with logger_context(directory, 0, "verify", override_prefix=True):
-            opened = open_checkpoints(runner, None, None, first or last, world_size=1)
+            opened = open_checkpoints(runner.checkpoint_configuration(), None, None, first or last)
             assert opened is not None
             state = None if first is None else opened.load()
             if state is not None:

@@ -309,7 +309,7 @@ class BaseRunner:
             # Other ranks have seeds that rank 0 derived from it.
             self.seed = seed if self.rank == 0 else self.seed
         opened = open_checkpoints(
-            self, interval_steps, interval_minutes, resume, self._n_synchronous(), keep
+            self.checkpoint_configuration(), interval_steps, interval_minutes, resume, keep
         )
         if opened is not None:  # Otherwise another process may have set the checkpoints.
             self.checkpoints = opened
@@ -336,6 +336,17 @@ class BaseRunner:
             ended_by, self._signals = self._signal, StopSignals(())
         if ended_by is not None:
             raise SystemExit(128 + ended_by)
+
+    def checkpoint_configuration(self) -> dict[str, Any]:
+        """Return the settings that this run must share with a state that it loads."""
+        roles = {"runner": self, "algo": self.algo, "agent": self.agent, "sampler": self.sampler}
+        batch_T, batch_B = self.sampler.batch_spec
+        return {
+            **{name: type(role).__qualname__ for name, role in roles.items()},
+            "batch_T": int(batch_T),
+            "batch_B": int(batch_B),
+            "world_size": self._n_synchronous(),
+        }
 
     def _n_synchronous(self) -> int:
         """Return the number of processes that each save checkpoints."""

@@ -14,16 +14,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rlpyt.checkpoints.store import Checkpoints, step_of
 from rlpyt.processes.child import not_in_forks
+from rlpyt.runners._process_group import ProcessGroup
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import whole_number
-
-if TYPE_CHECKING:
-    from rlpyt.runners._process_group import ProcessGroup
-    from rlpyt.runners.base import BaseRunner
 
 AUTO = "auto"
 DEFAULT_INTERVAL_MINUTES = 10.0
@@ -50,21 +47,19 @@ class CheckpointPlan(NamedTuple):
 
 
 def open_checkpoints(
-    runner: BaseRunner,
+    configuration: dict[str, Any],
     interval_steps: float | None,
     interval_minutes: float | None,
     resume: str | os.PathLike[str] | None,
-    world_size: int,
     keep: int | None = 2,
 ) -> RunCheckpoints | None:
-    """Return the checkpoints of ``runner``, or None if it neither saves nor resumes.
+    """Return the checkpoints of a run, or None if it neither saves nor resumes.
 
     Args:
-        runner: runner before its start.
+        configuration: settings of the run, see :class:`CheckpointPlan`; with ``world_size``.
         interval_steps: number of environment steps from one checkpoint to the next, or None.
         interval_minutes: number of minutes from one checkpoint to the next, or None.
         resume: "auto", or the path of a checkpoint; None for a new run.
-        world_size: number of processes that train together.
         keep: number of checkpoints to keep; None for all.
 
     Raises:
@@ -76,7 +71,7 @@ def open_checkpoints(
     if not saves and resume is None:
         return None
     directory, resume_from = None, None
-    configuration = _configuration(runner, world_size)
+    world_size = configuration["world_size"]
     if saves:
         log_dir = logger.get_snapshot_dir()
         if log_dir is None:
@@ -95,19 +90,6 @@ def open_checkpoints(
     keep = sys.maxsize if keep is None else keep
     plan = CheckpointPlan(directory, resume_from, configuration, world_size, keep)
     return RunCheckpoints(plan, 0, interval_steps, interval_minutes)
-
-
-def _configuration(runner: BaseRunner, world_size: int) -> dict[str, Any]:
-    """Return the settings that a run must share with a state that it loads."""
-    roles = {"runner": runner, "algo": runner.algo, "agent": runner.agent}
-    roles["sampler"] = runner.sampler
-    batch_T, batch_B = runner.sampler.batch_spec
-    return {
-        **{name: type(role).__qualname__ for name, role in roles.items()},
-        "batch_T": int(batch_T),
-        "batch_B": int(batch_B),
-        "world_size": world_size,
-    }
 
 
 def _rank_directory(directory: Path, rank: int, world_size: int) -> Path:
