@@ -73,6 +73,7 @@ class BaseAgent:
     recurrent = False
     alternating = False
     spans_episodes: Any = False
+    model: Any = None
     q_kind: str | None = None
     mask_field: str | None = ACTION_MASK
     _mask_reader: MaskField | None = None
@@ -93,7 +94,6 @@ class BaseAgent:
         initial_model_state_dict: Mapping[str, Any] | None = None,
     ) -> None:
         save__init__args(locals())
-        self.model: Any = None
         self.shared_model: Any = None
         self.distribution: Any = None
         self.device = torch.device("cpu")
@@ -315,7 +315,10 @@ class BaseAgent:
     def toggle_alt(self) -> None:
         """Switch to the other half of the environments, in alternating sampling."""
 
-    # --- Statistics and modes ----------------------------------------------------------------
+    # --- Schedule, statistics and modes ------------------------------------------------------
+
+    def give_min_itr_learn(self, min_itr_learn: int) -> None:
+        """Receive the first iteration that trains from an actor-critic algorithm."""
 
     def update_obs_rms(self, observation: Nested) -> None:
         """Add observations [T,B,...] to the running statistics of the model, if it keeps any."""

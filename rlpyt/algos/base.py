@@ -96,7 +96,7 @@ class RlAlgorithm:
     agent_example = ""
     update_counter = 0
 
-    agent: Any
+    agent: Any = None
     n_itr: int
     batch_spec: BatchSpec
     mid_batch_reset: bool
@@ -126,7 +126,7 @@ class RlAlgorithm:
 
     def _begin_run(self, agent: AgentLike) -> None:
         """Keep the agent, and forget an earlier run; what a program has set before it stays."""
-        if "agent" in vars(self):
+        if self.agent is not None:
             self.update_counter = 0
             self.recompile()
         self.agent = agent
@@ -140,7 +140,7 @@ class RlAlgorithm:
         if "q_kind" not in vars(type(self)):
             return
         agent, name = type(self.agent).__name__, type(self).__name__
-        kind = getattr(self.agent, "q_kind", None)  # Not every agent is a BaseAgent.
+        kind = self.agent.q_kind
         remedy = f"use an agent such as {self.agent_example}, or the algorithm of that agent"
         if recurrent and not self.agent.recurrent:
             raise ValueError(f"{name} trains recurrent agents, but {agent} is not: {remedy}")

@@ -139,6 +139,7 @@ class ReplayAlgorithm(RlAlgorithm):
     updates_per_sync: int = 1
     target_update_interval: int = 1
     target_update_tau: float = 1
+    prioritized_replay: bool = False
     ReplayBufferCls: Any = None
     replay_device: Any = None
 

@@ -111,7 +111,7 @@ class SequenceReplay(ReplayAlgorithm):
             return 0
         interval = max(1, self.store_rnn_state_interval)
         n_rows = self.sequence_T + self.n_step_return + 1
-        if getattr(self, "prioritized_replay", False):  # Whole intervals have priorities.
+        if self.prioritized_replay:  # Whole intervals have priorities.
             n_rows = math.ceil(n_rows / interval) * interval + 1
         off_forward: int = self.replay_buffer.off_forward
         return math.ceil(off_forward / interval) * interval + n_rows

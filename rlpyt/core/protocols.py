@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from rlpyt.core.records import AgentStep, BatchSpec, EnvSpaces, EnvStep
+from rlpyt.core.statistics import Statistics
 from rlpyt.utils.types import BoolArray, Nested
 
 
@@ -145,8 +146,10 @@ class AgentLike(Protocol):
 class AlgoLike(Protocol):
     """An algorithm, as used by runners."""
 
+    agent: Any  # None before ``initialize``
     bootstrap_value: bool
     compile: Any
+    only_async: bool
     update_counter: int
     min_itr_learn: int
     discount: float
@@ -217,6 +220,9 @@ class SamplerLike(Protocol):
     samples_np: Nested
 
     @property
+    def agent(self) -> AgentLike | None: ...  # None before ``initialize``
+
+    @property
     def batch_size(self) -> int: ...
 
     def initialize(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -228,6 +234,8 @@ class SamplerLike(Protocol):
     def evaluate_agent(self, itr: int) -> list[Any]: ...
 
     def stop_evaluation(self) -> None: ...
+
+    def env_statistics(self) -> Statistics: ...
 
     def shutdown(self) -> None: ...
 
@@ -246,6 +254,9 @@ class AsyncSamplerLike(Protocol):
     samples_np: Nested
     start_method: str | None
 
+    @property
+    def agent(self) -> AgentLike | None: ...  # None before ``async_initialize``
+
     def async_initialize(
         self,
         agent: AgentLike,
@@ -259,6 +270,8 @@ class AsyncSamplerLike(Protocol):
     def obtain_samples(self, itr: int, db_idx: int) -> list[Any]: ...
 
     def take_restarted(self) -> list[int]: ...
+
+    def env_statistics(self) -> Statistics: ...
 
     def evaluate_agent(self, itr: int) -> list[Any]: ...
 

@@ -94,7 +94,7 @@ class MinibatchRlBase(BaseRunner):
         check_objects(algo=algo, agent=agent, sampler=sampler)
         save__init__args(locals())
         # An algorithm that has an agent keeps the number of an earlier run.
-        self.min_itr_learn = 0 if hasattr(algo, "agent") else algo.min_itr_learn
+        self.min_itr_learn = algo.min_itr_learn if algo.agent is None else 0
         if compile:
             algo.compile = check_compile(compile)
         self.callbacks = checked_callbacks(callbacks)
@@ -152,7 +152,7 @@ class MinibatchRlBase(BaseRunner):
         """Sample a batch, learn from it, and log and save if due."""
         self.agent.sample_mode(itr)
         samples, traj_infos = self.sampler.obtain_samples(itr)
-        restarted: Any = getattr(self.sampler, "take_restarted", list)()
+        restarted = self.sampler.take_restarted()
         if restarted:
             self.algo.truncate_trajectories(restarted)
         self.agent.train_mode(itr)

@@ -116,7 +116,7 @@ GIVEN: dict[str, Any] = {
     "batch_T": 2,
     "batch_B": 4,
     "affinity": {"optimizer": [{}], "sampler": {}},
-    "algo": SimpleNamespace(min_itr_learn=0),
+    "algo": SimpleNamespace(min_itr_learn=0, agent=None),
     "agent": None,
     "sampler": None,
     "n_steps": 100,

@@ -256,8 +256,8 @@ def test_processes_keep_the_rank_that_their_constructor_takes() -> None:
     assert (alone.rank, alone.world_size) == (alone.algo.rank, alone.algo.world_size) == (0, 1)
 
 
-class OfflineSampler:
-    """Samples nothing, and has only the methods of rlpyt 0.1.2."""
+class OfflineSampler(BaseSampler):
+    """Samples nothing, and has a constructor of its own."""
 
     def __init__(self) -> None:
         self.batch_spec, self.mid_batch_reset = BatchSpec(2, 2), True
@@ -295,7 +295,7 @@ class OfflineDqn(DQN):
         return super().optimize_agent(itr, samples=None)
 
 
-def test_a_sampler_has_only_the_methods_of_its_time() -> None:
+def test_a_sampler_may_sample_nothing() -> None:
     runner = make_runner(AlgoCls=OfflineDqn)
     runner.sampler = OfflineSampler()
     runner.train()

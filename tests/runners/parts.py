@@ -20,6 +20,8 @@ class CountingAlgo:
     discount = 0.5
     batch_size = 10
     min_itr_learn = 0
+    only_async = False
+    agent = None
 
     def __init__(self, fail_at=None):
         self.update_counter = 0

@@ -90,7 +90,7 @@ def test_an_agent_that_alternates_is_recorded_with_its_memory(tmp_path):
     agent = WatchedAgent(model_kwargs={"lstm_size": 8})
     agent.initialize(DrawnCatch().spaces)
     video = RecordVideo(DrawnCatch)
-    runner = SimpleNamespace(agent=agent)
+    runner = SimpleNamespace(agent=agent, sampler=SimpleNamespace(env_statistics=dict))
     video.on_start(runner)
     with logger_context(tmp_path, 0, "test", override_prefix=True):
         video.on_log(runner, 0, [])

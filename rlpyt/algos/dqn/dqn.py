@@ -91,7 +91,6 @@ class DQN(ReplayAlgorithm):
     delta_clip: float | None = 1.0
     eps_steps: float = int(1e6)
     double_dqn: bool = False
-    prioritized_replay: bool = False
     pri_alpha: float = 0.6
     pri_beta_init: float = 0.4
     pri_beta_final: float = 1.0

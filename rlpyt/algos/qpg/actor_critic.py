@@ -61,8 +61,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
     # --- Set-up ------------------------------------------------------------------------------
 
     def _configure_agent(self) -> None:
-        if hasattr(self.agent, "give_min_itr_learn"):  # A DDPG agent for rlpyt 0.1.2 lacks it.
-            self.agent.give_min_itr_learn(self.min_itr_learn)
+        self.agent.give_min_itr_learn(self.min_itr_learn)
 
     def optim_initialize(self, rank: int = 0) -> None:
         """Make the optimizers, in the process that trains."""
