@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpyt.agents.base import BaseAgent
+from rlpyt.agents.base import AlternatingRecurrentAgentMixin, BaseAgent, RecurrentAgentMixin
 from rlpyt.agents.dqn.catdqn_agent import CatDqnAgent
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.agents.dqn.iqn_agent import IqnAgent
-from rlpyt.agents.dqn.pqn_agent import (
-    AlternatingRecurrentPqnAgent,
-    PqnAgent,
-    RecurrentPqnAgent,
-)
+from rlpyt.agents.dqn.pqn_agent import PqnAgent, RecurrentPqnAgentBase
 from rlpyt.agents.dqn.qrdqn_agent import QrDqnAgent
 from rlpyt.agents.dqn.r2d1_agent import R2d1Agent, R2d1AlternatingAgent
 from rlpyt.core.records import EnvSpaces
@@ -48,14 +44,14 @@ class MlpPqnAgent(MlpMixin, PqnAgent):
         super().__init__(ModelCls=ModelCls, **kwargs)
 
 
-class MlpPqnLstmAgent(MlpMixin, RecurrentPqnAgent):
-    """:class:`~rlpyt.agents.dqn.pqn_agent.RecurrentPqnAgent` with a perceptron around an LSTM."""
+class MlpPqnLstmAgent(MlpMixin, RecurrentAgentMixin, RecurrentPqnAgentBase):
+    """:class:`MlpPqnAgent` with memory: a perceptron around an LSTM."""
 
     def __init__(self, ModelCls: Any = MlpR2d1Model, **kwargs: Any) -> None:
         super().__init__(ModelCls=ModelCls, **kwargs)
 
 
-class AlternatingMlpPqnLstmAgent(MlpMixin, AlternatingRecurrentPqnAgent):
+class AlternatingMlpPqnLstmAgent(MlpMixin, AlternatingRecurrentAgentMixin, RecurrentPqnAgentBase):
     """:class:`MlpPqnLstmAgent` for alternating sampling."""
 
     def __init__(self, ModelCls: Any = MlpR2d1Model, **kwargs: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.agents.base import AgentStep, AlternatingRecurrentAgentMixin, RecurrentAgentMixin
+from rlpyt.agents.base import AgentStep
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.agents.dqn.r2d1_agent import R2d1AgentBase
 from rlpyt.models.autocast import model_class
@@ -57,8 +57,9 @@ class RecurrentPqnAgentBase(R2d1AgentBase):
     """:class:`R2d1AgentBase` without a target network, which records values as :class:`PqnAgent`.
 
     Layers of the library's models are normalized here too. A mixin keeps the states while sampling:
-    use :class:`RecurrentPqnAgent`, or :class:`AlternatingRecurrentPqnAgent` in alternating
-    sampling. ``agent_info`` has value [B] and the state [B,N,H] before the step.
+    list :class:`~rlpyt.agents.base.RecurrentAgentMixin` before this class, or
+    :class:`~rlpyt.agents.base.AlternatingRecurrentAgentMixin` for alternating sampling.
+    ``agent_info`` has value [B] and the state [B,N,H] before the step.
     """
 
     q_kind = "value alone"
@@ -80,14 +81,6 @@ class RecurrentPqnAgentBase(R2d1AgentBase):
         self, ModelCls: Callable[..., Any] | None, model_kwargs: Mapping[str, Any]
     ) -> Any:
         return super()._new_model(ModelCls, with_layer_norm(ModelCls, model_kwargs))
-
-
-class RecurrentPqnAgent(RecurrentAgentMixin, RecurrentPqnAgentBase):
-    """:class:`RecurrentPqnAgentBase` with one state for all environments."""
-
-
-class AlternatingRecurrentPqnAgent(AlternatingRecurrentAgentMixin, RecurrentPqnAgentBase):
-    """:class:`RecurrentPqnAgentBase` for alternating sampling, with one state for each half."""
 
 
 def with_layer_norm(ModelCls: Any, model_kwargs: Mapping[str, Any]) -> Mapping[str, Any]:

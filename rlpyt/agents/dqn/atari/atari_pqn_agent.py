@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from rlpyt.agents.base import AlternatingRecurrentAgentMixin, RecurrentAgentMixin
 from rlpyt.agents.dqn.atari.mixin import AtariMixin
-from rlpyt.agents.dqn.pqn_agent import (
-    AlternatingRecurrentPqnAgent,
-    PqnAgent,
-    RecurrentPqnAgent,
-)
+from rlpyt.agents.dqn.pqn_agent import PqnAgent, RecurrentPqnAgentBase
 from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
 from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
 
@@ -21,14 +18,16 @@ class AtariPqnAgent(AtariMixin, PqnAgent):
         super().__init__(ModelCls=ModelCls, **kwargs)
 
 
-class AtariPqnLstmAgent(AtariMixin, RecurrentPqnAgent):
-    """:class:`~rlpyt.agents.dqn.pqn_agent.RecurrentPqnAgent` with the network for images."""
+class AtariPqnLstmAgent(AtariMixin, RecurrentAgentMixin, RecurrentPqnAgentBase):
+    """:class:`AtariPqnAgent` with memory: an LSTM after the convolutions."""
 
     def __init__(self, ModelCls: Any = AtariR2d1Model, **kwargs: Any) -> None:
         super().__init__(ModelCls=ModelCls, **kwargs)
 
 
-class AlternatingAtariPqnLstmAgent(AtariMixin, AlternatingRecurrentPqnAgent):
+class AlternatingAtariPqnLstmAgent(
+    AtariMixin, AlternatingRecurrentAgentMixin, RecurrentPqnAgentBase
+):
     """:class:`AtariPqnLstmAgent` for alternating sampling."""
 
     def __init__(self, ModelCls: Any = AtariR2d1Model, **kwargs: Any) -> None:
