@@ -295,6 +295,7 @@ def test_target_of_an_agent_that_follows_gradients() -> None:
 def test_agent_that_is_none_of_ours(double_dqn: bool) -> None:
     class Agent:
         recurrent = False
+        q_kind = None
         device = torch.device("cpu")
 
         def __init__(self) -> None:
