@@ -8,8 +8,9 @@ with :func:`~rlpyt.utils.collections.record` is a namedarraytuple.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -227,7 +228,17 @@ def trajectory_end(env_info: Nested, done: Any) -> Any:
 
 # --- Records with more fields ------------------------------------------------------------------
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 
+
+def _remembered(function: Function) -> Function:
+    """Remember the results of ``function``, whose arguments are hashable."""
+    remembered: Any = cache(function)
+    typed: Function = remembered
+    return typed
+
+
+@_remembered
 def extended(cls: Any, names: tuple[str, ...], suffix: str = "") -> Any:
     """Return ``cls`` with more fields at the end; equal arguments give the same class.
 
