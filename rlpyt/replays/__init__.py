@@ -10,6 +10,6 @@ A buffer's class names its parts (``base`` explains how they compose). Where to 
   be drawn in ``_window``; ``frame`` (every image once); ``async_`` (buffers that processes share).
 * Priorities: ``priorities`` (draws of transitions or sequences), with priorities that follow the
   cursor in ``sum_tree``, over ``_tree`` (sums over leaves).
-* ``_memory``: how large arrays are allocated, reused, and read at random indexes, in host memory or
-  on a device.
+* ``_store``: rows in host memory or on a device, written and read in the same way. A buffer has one
+  store, chosen by its constructor. ``_memory``: how large arrays are allocated and reused.
 """

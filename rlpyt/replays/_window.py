@@ -1,9 +1,8 @@
-"""Circular time axis: the cursor, the rows that may be drawn now, and writing across the end."""
+"""Circular time axis: the cursor, and the rows that may be drawn now."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from multiprocessing.sharedctypes import RawValue
 from typing import Any
 
@@ -11,9 +10,6 @@ import numpy as np
 
 from rlpyt.replays._memory import Allocate
 from rlpyt.utils.types import BoolArray, IntArray, NDArray
-
-# Returns rows [n] and environments [n] of the entries with numbers [n].
-Locate = Callable[[IntArray], tuple[IntArray, IntArray]]
 
 
 def runs(first: int, n_rows: int, T: int) -> list[tuple[int, int]]:
@@ -29,14 +25,6 @@ def runs(first: int, n_rows: int, T: int) -> list[tuple[int, int]]:
     if stop <= T:
         return [(start, stop)] if n_rows > 0 else []
     return [(start, T), (0, stop - T)]
-
-
-def write_rows(array: NDArray, t: int, source: NDArray, T: int) -> None:
-    """Copy ``source`` [T',...] to rows from t on of ``array`` [T,...], in at most two pieces."""
-    done = 0
-    for start, stop in runs(t, len(source), T):
-        array[start:stop] = source[done : done + stop - start]
-        done += stop - start
 
 
 class Window:
@@ -106,11 +94,16 @@ class Window:
                 f"least {n_rows * self.B}, or the batches shorter"
             )
 
-    def advance(self, n_rows: int) -> None:
-        """Move the cursor past ``n_rows`` newly written rows."""
-        end = self.t + n_rows
+    def advance(self, n_rows: int) -> slice | IntArray:
+        """Move the cursor past ``n_rows`` newly written rows.
+
+        Returns:
+            These rows, as a slice or (where they wrap) as indexes [n_rows].
+        """
+        first, end = self.t, self.t + n_rows
         self.full = self.full or end >= self.T
         self.t = end % self.T
+        return slice(first, end) if end <= self.T else np.arange(first, end) % self.T
 
     def state_dict(self) -> dict[str, Any]:
         """Return shape and cursor."""
@@ -160,50 +153,43 @@ class TruncatedRows:
 
     Attributes:
         marks: [T,B] whether a row is marked.
+        is_any: [1] whether any row is marked.
     """
 
     def __init__(self, T: int, B: int, allocate: Allocate) -> None:
         self.marks: NDArray = allocate(np.bool_(False), (T, B))
-        self._is_any: NDArray = allocate(np.bool_(False), (1,))
+        self.is_any: NDArray = allocate(np.bool_(False), (1,))
 
-    @property
-    def is_any(self) -> bool:
-        """Whether any row is marked."""
-        return bool(self._is_any[0])
-
-    def add(self, done: NDArray, row: int, B_idxs: Any, n_rows: int) -> tuple[list[int], list[int]]:
+    def add(
+        self, done: NDArray, row: int, B_idxs: IntArray, n_rows: int
+    ) -> tuple[IntArray, IntArray]:
         """Mark the newest of ``n_rows`` rows up to ``row`` that follow the last end of an episode.
 
         Args:
-            done: flags [T,B]; they are set in ``row``.
+            done: flags [T,B], not yet set for the truncation.
             row: newest row.
-            B_idxs: environments, as indexes or a mask.
+            B_idxs: environments.
             n_rows: number of rows that wait for what follows.
 
         Returns:
-            Rows and environments that are marked now.
+            Rows [n] and environments [n] that are marked now.
         """
         T = len(done)
-        rows: list[int] = []
-        envs: list[int] = []
-        for b in np.arange(done.shape[1])[B_idxs].reshape(-1):
-            if done[row, b]:
-                continue
+        marked: list[tuple[int, int]] = []
+        for b in B_idxs:
             for age in range(n_rows):
-                if age > 0 and done[(row - age) % T, b]:
+                if done[(row - age) % T, b]:
                     break
-                rows.append((row - age) % T)
-                envs.append(b)
-            done[row, b] = True
+                marked.append(((row - age) % T, b))
+        rows, envs = np.array(marked, int).reshape(-1, 2).T
         self.marks[rows, envs] = True
-        self._is_any[0] |= bool(rows)
+        self.is_any[0] |= bool(marked)
         return rows, envs
 
     def overwrite(self, rows: slice | IntArray) -> None:
         """Forget the marks of ``rows``, which were overwritten."""
-        if self.is_any and self.marks[rows].any():
-            self.marks[rows] = False
-            self._is_any[0] = self.marks.any()
+        self.marks[rows] = False
+        self.is_any[0] = self.marks.any()
 
     def hits(self, T_idxs: IntArray, B_idxs: IntArray, n_steps: int = 1) -> BoolArray:
         """Return whether [n] one of ``n_steps`` rows from each of ``T_idxs`` on is marked."""
@@ -212,20 +198,37 @@ class TruncatedRows:
         return found
 
     def draw(
-        self, rng: np.random.Generator, n: int, n_entries: int, locate: Locate, n_steps: int = 1
+        self,
+        rng: np.random.Generator,
+        n: int,
+        first: int,
+        n_rows: int,
+        step: int,
+        n_steps: int = 1,
     ) -> tuple[IntArray, IntArray]:
-        """Draw ``n`` of ``n_entries`` with equal probability, but none with a mark.
+        """Draw ``n`` entries with equal probability, but none with a mark.
 
         Args:
             rng: generator of the draws; draws that hit a mark are repeated.
             n: number of draws.
-            n_entries: number of entries, marked ones included.
-            locate: function that returns rows and environments of entries, given their numbers.
+            first: row of the first entries, one for each environment; any integer.
+            n_rows: number of rows at which entries begin.
+            step: number of rows from one of them to the next.
             n_steps: number of rows in an entry.
+
+        Returns:
+            Rows [n] and environments [n].
 
         Raises:
             ValueError: if all entries are marked.
         """
+        T, B = self.marks.shape
+        n_entries = n_rows * B
+
+        def locate(entries: IntArray) -> tuple[IntArray, IntArray]:
+            k, B_idxs = np.divmod(entries, B)
+            return (first + k * step) % T, B_idxs
+
         T_idxs, B_idxs = locate(rng.integers(n_entries, size=n))
         if not self.is_any:
             return T_idxs, B_idxs
@@ -254,4 +257,4 @@ class TruncatedRows:
         self.marks[:] = False
         rows, envs = state["marked"].T
         self.marks[rows, envs] = True
-        self._is_any[0] = len(rows) > 0
+        self.is_any[0] = len(rows) > 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
-from rlpyt.replays import _memory
+from rlpyt.replays._memory import allocate
+from rlpyt.replays._store import DeviceStore, HostStore
 from rlpyt.replays._window import TruncatedRows, Window
-from rlpyt.utils.buffer import as_numpy, buffer_to, existing_device, leaves, numpy_leaves
+from rlpyt.utils.buffer import existing_device
 from rlpyt.utils.quick_args import ConstructorSignature
 from rlpyt.utils.seed import make_generator
-from rlpyt.utils.types import Array, IntArray, Nested
+from rlpyt.utils.types import IntArray, Nested
 
 
 class BaseReplayBuffer:
@@ -35,7 +35,7 @@ class BaseReplayBuffer:
         ValueError: if there is no such device, or processes share the buffer.
 
     Attributes:
-        storage_device: device of the storage, or None.
+        store: memory of the rows, in host memory or on the device.
         T: rows of storage.
         B: environments in every appended batch.
         size: T * B.
@@ -51,7 +51,7 @@ class BaseReplayBuffer:
     __signature__ = ConstructorSignature()
 
     async_ = False
-    storage_device: torch.device | None = None
+    store: HostStore
     T: int
     B: int
     size: int
@@ -61,58 +61,25 @@ class BaseReplayBuffer:
     n_step_return: int
     samples: Any
     window: Window
-    truncated = TruncatedRows(1, 1, _memory.allocate)  # No marks; storage makes its own.
+    truncated = TruncatedRows(1, 1, allocate)  # No marks; storage makes its own.
     t: int
     off_backward: int
     off_forward: int
     _buffer_full: bool
 
     def __init__(self, device: Any = None) -> None:
-        if device is not None:
-            if self.async_:
-                raise ValueError(
-                    f"device is {device!r}, but processes share a {type(self).__name__} in host "
-                    "memory: leave it out"
-                )
+        if device is None:
+            self.store = HostStore(share_memory=self.async_)
+        elif self.async_:
+            raise ValueError(
+                f"device is {device!r}, but processes share a {type(self).__name__} in host "
+                "memory: leave it out"
+            )
+        else:
             remedy = "leave it out to store in host memory"
-            self.storage_device = existing_device("device", device, remedy)
+            self.store = DeviceStore(existing_device("device", device, remedy))
         self.rng = make_generator()
         self.stored_rows: dict[str, Any] = {}
-
-    def allocate(self, example: Nested, leading_dims: tuple[int, ...]) -> Any:
-        """Make zeroed arrays [*leading_dims, ...] for ``example``.
-
-        They are tensors if the buffer has a device, and in shared memory if ``async_``.
-        """
-        if self.storage_device is not None:
-            return _memory.allocate_on(self.storage_device, example, leading_dims)
-        return _memory.allocate(example, leading_dims, share_memory=self.async_)
-
-    def move(self, *arrays: Array) -> tuple[Any, ...]:
-        """Return ``arrays`` as tensors, moved to the device in one copy; unchanged without it."""
-        if self.storage_device is None:
-            return arrays
-        tensors = [
-            x if isinstance(x, torch.Tensor) else torch.from_numpy(np.require(x, None, ["C", "W"]))
-            for x in arrays
-        ]
-        moved: tuple[Any, ...] = buffer_to(tuple(tensors), self.storage_device)
-        return moved
-
-    def arange(self, *bounds: int) -> Any:
-        """Return successive integers, like ``np.arange``, on the device of the rows."""
-        if self.storage_device is None:
-            return np.arange(*bounds)
-        return torch.arange(*bounds, device=self.storage_device)
-
-    def sources(self, samples: Nested) -> list[Any]:
-        """Return the leaves of ``samples`` as arrays; tensors on the device stay there."""
-        if self.storage_device is None:
-            return numpy_leaves(samples)
-        return [
-            x if isinstance(x, torch.Tensor) and x.device == self.storage_device else as_numpy(x)
-            for x in leaves(samples)
-        ]
 
     def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
         """Store ``samples`` [T',B,...] after what was appended before, over the oldest rows.

@@ -9,10 +9,8 @@ import numpy as np
 import torch
 
 from rlpyt.core.records import SamplesToBuffer
-from rlpyt.replays._memory import gather
-from rlpyt.replays._window import write_rows
-from rlpyt.replays.n_step import BaseNStepReturnBuffer
-from rlpyt.utils.buffer import as_numpy
+from rlpyt.replays.n_step import BaseNStepReturnBuffer, without
+from rlpyt.utils.buffer import as_numpy, numpy_leaves
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.jit import jit
 from rlpyt.utils.logging import logger
@@ -69,6 +67,73 @@ def _fill_stacks(
     return True
 
 
+def _host_stacks(
+    frames: NDArray,
+    done: NDArray,
+    T_idxs: IntArray,
+    B_idxs: IntArray,
+    n_steps: int,
+    repeats_first: bool,
+    empty: Callable[..., NDArray],
+) -> NDArray:
+    """Return stacks [n_steps,m,C,...] of ``frames`` [T+C-1,B,...].
+
+    Args:
+        frames: frames, oldest first.
+        done: flags [T,B].
+        T_idxs: rows [m] of the first steps, 0 <= t < T.
+        B_idxs: environments [m].
+        n_steps: number of successive rows.
+        repeats_first: whether stacks begin on copies of an episode's first frame.
+        empty: function that allocates the result, given shape and dtype.
+
+    Raises:
+        IndexError: if an index is out of range.
+    """
+    n_frames = len(frames) - len(done) + 1
+    stacks = empty((n_steps, len(T_idxs), n_frames, *frames.shape[2:]), frames.dtype)
+    # Plain arrays for compiled code, which those in shared memory need not be.
+    flat = np.asarray(frames).reshape(*frames.shape[:2], -1)
+    flat_stacks = stacks.reshape(*stacks.shape[:3], -1)
+    if not _fill_stacks(flat, np.asarray(done), T_idxs, B_idxs, flat_stacks, repeats_first):
+        raise IndexError(
+            f"T_idxs from {T_idxs.min()} to {T_idxs.max()} and B_idxs from {B_idxs.min()} to "
+            f"{B_idxs.max()} are not all within [T,B] = {tuple(done.shape)}"
+        )
+    return stacks
+
+
+def _device_stacks(
+    frames: torch.Tensor,
+    done: torch.Tensor,
+    T_idxs: torch.Tensor,
+    B_idxs: torch.Tensor,
+    n_steps: int,
+    repeats_first: bool,
+    empty: Any,
+) -> torch.Tensor:
+    """Return stacks of tensors, as :func:`_host_stacks` does."""
+    (T, B), device = done.shape, frames.device
+    n_old = len(frames) - T
+    steps = torch.arange(n_steps, device=device)[:, None]
+    rows = ((T_idxs + steps) % T)[..., None]
+    # Flat indexes, since one index is faster than two.
+    places = (rows + torch.arange(n_old + 1, device=device)) * B + B_idxs[:, None]
+    stacks = frames.flatten(0, 1)[places]
+    # A frame is from before a reset if an episode ended with its row or a later one before t.
+    back = (rows - 1 - torch.arange(n_old, device=device)) % T
+    is_cut = (done[back, B_idxs[:, None]].cumsum(-1) > 0).flip(-1)
+    old = stacks[:, :, :n_old]
+    mask = is_cut.reshape(*is_cut.shape, *[1] * (stacks.dim() - 3))
+    if repeats_first:
+        first = is_cut.sum(-1).reshape(*rows.shape, *[1] * (stacks.dim() - 3))
+        repeated = stacks.gather(2, first.expand_as(stacks[:, :, :1]))
+        old.copy_(torch.where(mask, repeated, old))
+    else:
+        old.masked_fill_(mask, 0)
+    return stacks
+
+
 class FrameBufferMixin(BaseNStepReturnBuffer):
     """Mixin that stores only the newest of the C frames of each observation [C,...].
 
@@ -95,42 +160,42 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
 
     repeats_first = False
 
-    stored_elsewhere = (*BaseNStepReturnBuffer.stored_elsewhere, "observation")
-
     def allocate_rows(self, example: Nested) -> None:
         stack = _as_stack(example.observation)
         self.n_frames = len(stack)
         self.off_forward = max(1, self.n_frames - 1)
         self.overlap_is_known = self.n_frames == 1
         self._varies = self._resets = False  # What batches have shown so far.
-        super().allocate_rows(example)
-        self.samples_frames: Any = self.allocate(stack[0], (self.T + self.n_frames - 1, self.B))
+        super().allocate_rows(without(example, "observation"))
+        lead = (self.T + self.n_frames - 1, self.B)
+        self.samples_frames: Any = self.store.allocate(stack[0], lead)
         self.samples_new_frames = self.samples_frames[self.n_frames - 1 :]
+        self._stacks: Any = _host_stacks if self.store.device is None else _device_stacks
         self.stored_rows["frames"] = self.samples_frames
 
     def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
-        (observation,) = self.sources(samples.observation)
+        observation = samples.observation
         expected = (self.B, self.n_frames, *self.samples_frames.shape[2:])
         if observation.shape[1:] != expected:
             raise ValueError(
-                f"samples.observation has shape {observation.shape}, this buffer stores "
+                f"samples.observation has shape {tuple(observation.shape)}, this buffer stores "
                 f"[T',B,C,...] with [B,C,...] = {expected}: append batches of the B and the "
                 "example it was made with"
             )
         if not self.overlap_is_known:
-            self._check_overlap(as_numpy(observation), as_numpy(samples.done))
-        t, n_old = self.window.t, self.n_frames - 1
-        is_first = self.window.n_filled == 0
+            last_done = self.samples.done[(self.window.t - 1) % self.T]
+            self._check_overlap(*numpy_leaves((observation, samples.done, last_done)))
+        t, n_old, frames = self.window.t, self.n_frames - 1, self.samples_frames
+        is_first = not (t or self.window.full)
         n_rows, rows = super().append_samples(samples)
-        if is_first:
-            (self.samples_frames[:n_old],) = self.move(observation[0, :, :-1].swapaxes(0, 1))
-        (frames,) = self.move(observation[:, :, -1])
-        write_rows(self.samples_new_frames, t, frames, self.T)
+        if is_first and n_old:
+            self.store.write(frames[:n_old], 0, observation[0, :, :-1].swapaxes(0, 1))
+        self.store.write(self.samples_new_frames, t, observation[:, :, -1])
         if t + n_rows >= self.T:  # The newest rows are also what precedes row 0.
-            self.samples_frames[:n_old] = self.samples_frames[self.T :]
+            frames[:n_old] = frames[self.T :]
         return n_rows, rows
 
-    def _check_overlap(self, observation: NDArray, done: NDArray) -> None:
+    def _check_overlap(self, observation: NDArray, done: NDArray, last_done: NDArray) -> None:
         """Raise ``ValueError`` unless each stack continues the one before it, or a reset.
 
         Batches are checked until both are confirmed; images of a single color, and the blank rows
@@ -140,13 +205,14 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         Args:
             observation: observations [T',B,C,...] to be written next.
             done: flags [T',B], after which a stack begins on zeros.
+            last_done: flags [B] of the row before.
         """
         t, C = self.window.t, self.n_frames
         # The first stacks of all look back at rows that nothing was written to.
         follows = self.window.full or t >= C
         row = (t - 1) % self.T
         if follows:
-            done = np.concatenate((as_numpy(self.samples.done[row])[None], done))
+            done = np.concatenate((last_done[None], done))
         is_new = done[:-1].astype(bool)
         if self._varies and not is_new.any():
             return
@@ -180,57 +246,17 @@ class FrameBufferMixin(BaseNStepReturnBuffer):
         self._resets |= bool(observation[1:, :, -1][is_new].any())
         self.overlap_is_known = self._varies and self._resets
 
-    def stacks(
-        self, T_idxs: IntArray, B_idxs: IntArray, n_steps: int, empty: Callable[..., NDArray]
-    ) -> NDArray:
-        """Return stacks [n_steps,m,C,...] of a buffer on the CPU.
+    def extract_observation(self, T_idxs: Any, B_idxs: Any, T: int | None = None) -> Any:
+        """Return stacks [m,C,...] at rows ``T_idxs`` [m], 0 <= t < T, and ``B_idxs`` [m].
 
-        Args:
-            T_idxs: rows [m] of the first steps, 0 <= t < T.
-            B_idxs: environments [m].
-            n_steps: number of successive rows.
-            empty: function that allocates the result, given shape and dtype.
+        With a number of steps, return stacks [T,m,C,...] of as many successive rows.
 
         Raises:
-            IndexError: if an index is out of range.
+            IndexError: if an index is out of range, in host memory.
         """
-        frames = self.samples_frames
-        stacks = empty((n_steps, len(T_idxs), self.n_frames, *frames.shape[2:]), frames.dtype)
-        # Plain arrays for compiled code, which those in shared memory need not be.
-        flat = np.asarray(frames).reshape(*frames.shape[:2], -1)
-        flat_stacks = stacks.reshape(*stacks.shape[:3], -1)
-        done, repeats = np.asarray(self.samples.done), self.repeats_first
-        if not _fill_stacks(flat, done, T_idxs, B_idxs, flat_stacks, repeats):
-            raise IndexError(
-                f"T_idxs from {T_idxs.min()} to {T_idxs.max()} and B_idxs from {B_idxs.min()} to "
-                f"{B_idxs.max()} are not all within [T,B] = {(self.T, self.B)}"
-            )
-        return stacks
-
-    def stack_on_device(self, T_idxs: torch.Tensor, B_idxs: torch.Tensor) -> Any:
-        """Return stacks [...,m,C,...] of a buffer on a device.
-
-        Args:
-            T_idxs: rows [...,m], 0 <= t < T.
-            B_idxs: environments [m].
-        """
-        n_old, B_idxs = self.n_frames - 1, B_idxs[:, None]
-        rows = T_idxs[..., None] + self.arange(self.n_frames)
-        (stacks,) = gather((self.samples_frames,), torch.add(B_idxs, rows, alpha=self.B))
-        # A frame is from before a reset if an episode ended with its row or a later one before t.
-        back = T_idxs[..., None] - 1 - self.arange(n_old)
-        (done,) = gather((self.samples.done,), self.flat_idxs(back, B_idxs))
-        is_cut = (done.cumsum(-1) > 0).flip(-1)
-        pixels = [1] * (stacks.dim() - is_cut.dim())
-        old = stacks.narrow(T_idxs.dim(), 0, n_old)
-        is_cut_pixel = is_cut.reshape(*is_cut.shape, *pixels)
-        if self.repeats_first:
-            place = is_cut.sum(-1, keepdim=True).reshape(*T_idxs.shape, 1, *pixels)
-            first = stacks.gather(T_idxs.dim(), place.expand_as(stacks.narrow(T_idxs.dim(), 0, 1)))
-            old.copy_(torch.where(is_cut_pixel, first, old))
-        else:
-            old.masked_fill_(is_cut_pixel, 0)
-        return stacks
+        arrays, empty = (self.samples_frames, self.samples.done), self.store.memory.empty
+        stacks = self._stacks(*arrays, T_idxs, B_idxs, T or 1, self.repeats_first, empty)
+        return stacks[0] if T is None else stacks
 
     def state_dict(self) -> dict[str, Any]:
         own = {"repeats_first": True} if self.repeats_first else {}

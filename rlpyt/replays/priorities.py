@@ -129,7 +129,7 @@ class PrioritizedReplay(BaseReplayBuffer):
                 "this length to the constructor of a buffer of sequences, or draw uniformly"
             )
         (entry_rows, B_idxs), leaves = self.priority_tree.sample(batch_B, unique=self.unique)
-        T_idxs, B_idxs, is_weights = self.move(
+        T_idxs, B_idxs, is_weights = self.store.local(
             entry_rows * self.stride, B_idxs, self.weights_of(leaves)
         )
         n_steps = () if self.batch_T is None else (self.batch_T,)

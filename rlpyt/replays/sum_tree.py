@@ -9,8 +9,7 @@ import numpy as np
 
 from rlpyt.replays import _memory
 from rlpyt.replays._tree import LeafTree
-from rlpyt.replays._window import SharedCursor, Window, runs, write_rows
-from rlpyt.utils.buffer import as_numpy
+from rlpyt.replays._window import SharedCursor, Window, runs
 from rlpyt.utils.seed import generator_state, make_generator, set_generator_state
 from rlpyt.utils.types import IntArray, NDArray, Nested
 
@@ -150,7 +149,7 @@ class SumTree:
                 "priorities came with the samples, but the tree was made without: pass "
                 "input_priorities=True to the buffer (enable_input_priorities=True to the tree)"
             )
-        values = as_numpy(priorities)
+        values = np.asarray(priorities)
         if values.shape not in ((), (self.B,), (n_rows, self.B)):
             raise ValueError(
                 f"priorities have shape {values.shape}: give a scalar, [B]={(self.B,)} or "
@@ -168,12 +167,12 @@ class SumTree:
         t = self.window.t
         values = np.full((n_rows, self.B), float(self.default_value))
         # Rows that are switched on before their priority comes must not have an old row's.
-        write_rows(inputs, t, values, self.T)
+        inputs[np.arange(t, t + n_rows) % self.T] = values
         if priorities is not None:
             values[:] = priorities
         first = t - self.input_priority_shift
         n_gone = max(0, self.window.oldest_after(n_rows) - first)
-        write_rows(inputs, first + n_gone, values[n_gone:], self.T)
+        inputs[np.arange(first + n_gone, first + n_rows) % self.T] = values[n_gone:]
 
     def reconstruct_advance(
         self, low_on_t: int, high_on_t: int, low_off_t: int, high_off_t: int
@@ -188,7 +187,7 @@ class SumTree:
             values[:n_on] = self.default_value
         else:
             values[:n_on] = self._inputs[np.arange(low_on_t, high_on_t) % self.T]
-        write_rows(self.priorities, low_on_t, values, self.T)
+        self.priorities[np.arange(low_on_t, high_off_t) % self.T] = values
         for start, stop in runs(low_on_t, len(values), self.T):
             self._leaf_tree.repair(start * self.B, stop * self.B)
 
@@ -249,7 +248,7 @@ class SumTree:
         if self.prev_tree_idxs is None:
             raise ValueError("no batch to update the priorities of: call sample first")
         n = len(self.prev_tree_idxs)
-        values = np.asarray(as_numpy(priorities), dtype=np.float64)
+        values = np.asarray(priorities, dtype=np.float64)
         if values.ndim == 0:
             values = np.full(n, values)
         if values.shape != (n,):

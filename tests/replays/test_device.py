@@ -24,7 +24,7 @@ from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.checkpoints.store import Checkpoints
 from rlpyt.core.records import SamplesToBuffer
-from rlpyt.replays import _memory
+from rlpyt.replays import _memory, _store
 from rlpyt.replays.non_sequence.time_limit import TlUniformReplayBuffer
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
 from rlpyt.returns.n_step import discount_return_n_step
@@ -58,7 +58,7 @@ class Twins:
         samples = self.cell.samples(self.stream.steps(n_rows))
         given = torchify_buffer(samples) if n_rows % 2 else samples
         if n_rows == 21:
-            given = buffer_to(given, self.other.storage_device)
+            given = buffer_to(given, self.other.store.device)
         if self.cell.is_prioritized and n_rows % 3:
             priorities = self.rng.random((n_rows, self.host.B)) + 0.1
             samples = WithPriorities(priorities, samples)
@@ -252,15 +252,15 @@ def test_fields_of_the_user_and_scalars() -> None:
 
 def test_memory_is_named_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
-    monkeypatch.setattr("rlpyt.replays._memory.logger.log", lines.append)
+    monkeypatch.setattr("rlpyt.replays._store.logger.log", lines.append)
     twins = Twins(Cell(False, True, "frames", True, False), "cpu", interval=3)
     n_bytes = sum(rows.nbytes for rows in twins.host.stored_rows.values())
     assert len(lines) == 1
     assert f"{n_bytes:,} bytes" in lines[0]
-    monkeypatch.setattr(_memory, "free_memory", lambda device: n_bytes)
+    monkeypatch.setattr(_store, "free_memory", lambda device: n_bytes)
     Twins(twins.cell, "cpu", interval=3)
     assert f"of {n_bytes:,}" in lines[1]
-    monkeypatch.setattr(_memory, "free_memory", lambda device: n_bytes - 1)
+    monkeypatch.setattr(_store, "free_memory", lambda device: n_bytes - 1)
     with pytest.raises(ValueError, match=f"{n_bytes:,} bytes.*replay_size.*replay_device"):
         Twins(twins.cell, "cpu", interval=3)
 
@@ -301,11 +301,11 @@ def agent_on(device: str) -> Any:
 def test_replay_device_reaches_the_buffer() -> None:
     for name in ("agent", "meta", torch.device("meta")):
         algo = make_algo(agent=agent_on("meta"), replay_device=name)
-        assert algo.replay_buffer.storage_device == torch.device("meta")
+        assert algo.replay_buffer.store.device == torch.device("meta")
     for name in (None, "cpu"):
         algo = make_algo(agent=agent_on("meta"), replay_device=name)
-        assert algo.replay_buffer.storage_device is None
-    assert make_algo(replay_device="agent").replay_buffer.storage_device is None
+        assert algo.replay_buffer.store.device is None
+    assert make_algo(replay_device="agent").replay_buffer.store.device is None
 
 
 def test_replay_device_that_cannot_work() -> None:

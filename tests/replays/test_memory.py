@@ -15,7 +15,7 @@ SHAPE = (3, 100, 8192)  # 2.4 MiB.
 
 @pytest.fixture(autouse=True)
 def _batches_are_large(monkeypatch):
-    monkeypatch.setattr(_memory, "_LARGE", 1 << 20)
+    monkeypatch.setattr(_memory, "LARGE", 1 << 20)
 
 
 def address(array):

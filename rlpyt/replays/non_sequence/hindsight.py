@@ -73,9 +73,9 @@ class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
                 f"n_step_return is {self.n_step_return}, but hindsight computes the reward of a "
                 "single step: set it to 1"
             )
-        if self.storage_device is not None:
+        if self.store.device is not None:
             raise ValueError(
-                f"device is {self.storage_device}, but compute_reward runs on the host: leave it "
+                f"device is {self.store.device}, but compute_reward runs on the host: leave it "
                 "out (replay_device=None)"
             )
         self.compute_reward, self.compute_terminated = compute_reward, compute_terminated

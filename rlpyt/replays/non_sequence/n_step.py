@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,10 @@ import torch
 from rlpyt.core.records import (
     AgentInputs,
     SamplesFromReplay as SamplesFromReplay,
-    SamplesToBuffer,
     extended,
 )
-from rlpyt.replays._memory import as_mask, concatenate, fill, gather
 from rlpyt.replays.last_observation import LastObservationMixin, first_of
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
-from rlpyt.utils.buffer import buffer_func, leaves, torchify_buffer
 from rlpyt.utils.types import IntArray, Nested
 
 SamplesFromReplayTL = extended(SamplesFromReplay, ("timeout", "timeout_n"), "TL")
@@ -35,9 +31,17 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
         super().allocate_rows(example)
         n = self.n_step_return
         # Rows before t, at t, of the last reward, and of the target's observation.
-        (self._offsets,) = self.move(np.array([[-1], [0], [n - 1], [n]]))
-        is_ours = type(self).extract_batch is NStepReturnBuffer.extract_batch
-        self.init_batch_fields(SamplesToBuffer._fields if is_ours else self.samples._fields)
+        (self._offsets,) = self.store.local(np.array([[-1], [0], [n - 1], [n]]))
+        if type(self).extract_batch is NStepReturnBuffer.extract_batch:
+            self.set_user_fields()
+
+    def read_batch(self, T_idxs: IntArray, B_idxs: IntArray, *T: int) -> Any:
+        """Return the batch of :meth:`extract_batch`, with the user's own fields at its end."""
+        batch = self.extract_batch(T_idxs, B_idxs)
+        if not self.user_fields:
+            return batch
+        places = self.store.places((self.T, self.B), T_idxs, B_idxs)
+        return self.with_user_fields(batch, places)
 
     def extract_batch(self, T_idxs: IntArray, B_idxs: IntArray, *args: Any) -> Any:
         """Return the transitions that begin at rows ``T_idxs`` [m] of environments ``B_idxs`` [m].
@@ -46,37 +50,41 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
             ``SamplesFromReplay`` of tensors [m,...]: agent inputs at t, with previous action
             null and reward zero at the start of an episode, and target inputs at t + n.
         """
-        T_idxs, B_idxs = self.indexes(T_idxs, B_idxs)
-        m, samples = len(T_idxs), self.samples
-        flat = self.flat_idxs(T_idxs + self._offsets[:3], B_idxs)
-        actions, rewards, dones = gather((samples.action, samples.reward, samples.done), flat)
-        prev_action, prev_reward, is_first = actions[0], rewards[0], as_mask(dones[0])
-        fill(prev_action, is_first, self.null_action)
-        fill(prev_reward, is_first)
+        store = self.store
+        places = store.places((self.T, self.B), T_idxs, B_idxs, self._offsets)
+        actions, rewards, dones, *ends = store.read(self._read, places[:3])
+        store.fill(dones[0], (actions[0], rewards[0]), (self.null_action, None))
         # Agent and target observations overlap in memory, so they are read in one go.
-        rows = (T_idxs + self._offsets[1::2]) % self.T
-        observations = self.extract_observation(rows.reshape(-1), concatenate((B_idxs, B_idxs)))
-        return_, done_n, *timeouts = gather(
-            (self.samples_return_, self.samples_done_n, *self.timeouts), flat[1]
-        )
+        both = places[1::2].reshape(-1)
+        observations = self.extract_observation(both // self.B, both % self.B)
+        return_, done_n, *timeouts = (x[1] for x in ends)
+        m = len(return_)
         batch = self.batch_record(
-            AgentInputs(buffer_func(observations, getitem, slice(m)), prev_action, prev_reward),
+            AgentInputs(_part(observations, slice(m)), actions[0], rewards[0]),
             actions[1],
             return_,
             dones[1],
             done_n,
-            AgentInputs(buffer_func(observations, getitem, slice(m, None)), actions[2], rewards[2]),
+            AgentInputs(_part(observations, slice(m, None)), actions[2], rewards[2]),
             *timeouts,
         )
-        return torchify_buffer(batch)
+        return store.tensors(batch)
 
     def extract_observation(self, T_idxs: IntArray, B_idxs: IntArray) -> Nested:
         """Return observations [m,...] at rows ``T_idxs`` [m] and environments ``B_idxs`` [m].
 
         Called once per batch, for the agent's and then the target's observations.
         """
-        (observation,) = gather((self.samples.observation,), self.flat_idxs(T_idxs, B_idxs))
+        places = self.store.places((self.T, self.B), T_idxs, B_idxs)
+        (observation,) = self.store.read((self.samples.observation,), places)
         return observation
+
+
+def _part(observations: Nested, rows: slice) -> Nested:
+    """Return ``rows`` of an array, or of all arrays of a record of any kind."""
+    if isinstance(observations, tuple):
+        return observations._make([_part(x, rows) for x in observations])  # type: ignore[attr-defined]
+    return None if observations is None else observations[rows]
 
 
 class NStepTimeLimitBuffer(LastObservationMixin, NStepReturnBuffer):
@@ -97,41 +105,23 @@ class NStepTimeLimitBuffer(LastObservationMixin, NStepReturnBuffer):
 
         The user's own fields are added as well.
         """
-        T_idxs, B_idxs = self.indexes(T_idxs, B_idxs)
         batch = super().read_batch(T_idxs, B_idxs, *T)
         if self.samples_last_observation is None:
             return batch
         n = self.n_step_return
-        if self.storage_device is None:
-            steps = torch.full(batch.done_n.shape, n)
-            hits = np.flatnonzero(batch.timeout_n)
-            if len(hits):
-                last, ends = self._last_inputs(T_idxs[hits], B_idxs[hits])
-                batch.target_inputs[hits] = torchify_buffer(last)
-                batch.done_n[hits] = False
-                batch.timeout_n[hits] = False
-                steps[hits] = torch.from_numpy(ends + 1)
-        else:  # For all, since the host does not wait for the number of hits.
-            is_hit = batch.timeout_n != 0
-            last, ends = self._last_inputs(T_idxs, B_idxs)
-            for target, other in zip(leaves(batch.target_inputs), leaves(last), strict=True):
-                mask = is_hit.reshape(-1, *[1] * (target.dim() - 1))
-                target.copy_(torch.where(mask, other, target))
-            fill((batch.done_n, batch.timeout_n), is_hit)
-            steps = torch.where(is_hit, ends + 1, n)
+        steps = torch.full_like(batch.done_n, n, dtype=torch.int64)
+
+        def at_limits(hits: Any) -> Nested:
+            offsets = self.store.arange(n)[:, None]
+            places = self.store.places((self.T, self.B), T_idxs, B_idxs, offsets)[:, hits]
+            (done,) = self.store.read((self.samples.done,), places)
+            ends = first_of(done)
+            last = (self.samples_last_observation, self.samples.action, self.samples.reward)
+            inputs = self.store.read(last, places[ends, self.store.arange(len(ends))])
+            return *inputs, False, False, ends + 1
+
+        changed = (batch.target_inputs, batch.done_n, batch.timeout_n, steps)
+        self.store.replace(batch.timeout_n, changed, at_limits)
         if n == 1:
             return batch
         return extended(type(batch), ("bootstrap_steps",), "K")(*batch, steps)
-
-    def _last_inputs(self, T_idxs: Any, B_idxs: Any) -> tuple[AgentInputs, Any]:
-        """Return the inputs at the ends of episodes after rows ``T_idxs`` [m], and the distances.
-
-        Returns:
-            Last observations with the action and reward before them, and the number [m] of rows
-            from ``T_idxs`` to the end.
-        """
-        rows = (T_idxs + self.arange(self.n_step_return)[:, None]) % self.T
-        ends = first_of(self.samples.done[rows, B_idxs])
-        flat = self.flat_idxs(T_idxs + ends, B_idxs)
-        last = (self.samples_last_observation, self.samples.action, self.samples.reward)
-        return AgentInputs(*gather(last, flat)), ends

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.base import BaseReplayBuffer
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer
@@ -21,7 +19,7 @@ class UniformReplay(BaseReplayBuffer):
         Raises:
             ValueError: if no row is complete yet.
         """
-        T_idxs, B_idxs = self.move(*self.sample_idxs(batch_B))
+        T_idxs, B_idxs = self.store.local(*self.sample_idxs(batch_B))
         return self.read_batch(T_idxs, B_idxs)
 
     def sample_idxs(self, batch_B: int) -> tuple[IntArray, IntArray]:
@@ -34,12 +32,7 @@ class UniformReplay(BaseReplayBuffer):
                 f"observation and {self.off_forward} have no past; append more samples first "
                 "(min_steps_learn)"
             )
-
-        def locate(entries: IntArray) -> tuple[IntArray, IntArray]:
-            age, B_idxs = np.divmod(entries, self.B)
-            return (first + n_valid - 1 - age) % self.T, B_idxs
-
-        return self.truncated.draw(self.rng, batch_B, n_valid * self.B, locate)
+        return self.truncated.draw(self.rng, batch_B, first + n_valid - 1, n_valid, step=-1)
 
 
 class UniformReplayBuffer(UniformReplay, NStepReturnBuffer):

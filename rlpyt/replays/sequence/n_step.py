@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 import torch
 
 from rlpyt.core.records import SamplesToBuffer as SamplesToBuffer, extended
-from rlpyt.replays._memory import BatchMemory, as_mask, fill, gather
-from rlpyt.replays._window import write_rows
 from rlpyt.replays.last_observation import LastObservationMixin, first_of
-from rlpyt.replays.n_step import BaseNStepReturnBuffer
-from rlpyt.utils.buffer import leaves, named_leaves, torchify_buffer
+from rlpyt.replays.n_step import BaseNStepReturnBuffer, without
+from rlpyt.utils.buffer import leaves, named_leaves
 from rlpyt.utils.collections import record
 from rlpyt.utils.types import Array, IntArray, Nested
 
@@ -108,9 +106,8 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
         self.batch_T = None if batch_T is None else int(batch_T)
         rows = max(1, int(B)) * self.stride
         size = math.ceil(size / rows) * rows
-        if interval != 1:
-            self.stored_elsewhere += ("prev_rnn_state",)
         self.samples_prev_rnn_state: Any = None
+        self._offsets: dict[tuple[int, int], Any] = {}  # Columns of integers, by first and stop.
         super().__init__(
             example=example,
             size=size,
@@ -119,20 +116,19 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
             n_step_return=n_step_return,
             device=device,
         )
-        self.batch_memory = BatchMemory()
-        is_ours = type(self).extract_batch is SequenceNStepReturnBuffer.extract_batch
-        usual = (*SamplesToBuffer._fields, "prev_rnn_state")
-        self.init_batch_fields(usual if is_ours else self.samples._fields)
 
     def allocate_rows(self, example: Nested) -> None:
-        super().allocate_rows(example)
         interval = self.rnn_state_interval
+        super().allocate_rows(example if interval == 1 else without(example, "prev_rnn_state"))
         if interval == 1:
             self.samples_prev_rnn_state = self.samples.prev_rnn_state
         elif interval > 1:
             lead = (self.T // interval, self.B)
-            self.samples_prev_rnn_state = self.allocate(example.prev_rnn_state, lead)
+            self.samples_prev_rnn_state = self.store.allocate(example.prev_rnn_state, lead)
             self.stored_rows.update(named_leaves(self.samples_prev_rnn_state, "prev_rnn_state"))
+            self._state_rows = tuple(leaves(self.samples_prev_rnn_state))
+        if type(self).extract_batch is SequenceNStepReturnBuffer.extract_batch:
+            self.set_user_fields("prev_rnn_state")
 
     def n_steps_of(self, batch_T: int | None) -> int:
         """Return ``batch_T``, or the buffer's own if it is None.
@@ -141,7 +137,9 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
             ValueError: if neither is given, or the buffer can never hold so long a sequence.
         """
         batch_T = self._given_steps(batch_T)
-        self._require_rows(self.n_step_return + batch_T + self.off_forward + self.stride, batch_T)
+        self._require_rows(
+            self.n_step_return + batch_T + self.window.off_forward + self.stride, batch_T
+        )
         return batch_T
 
     def _given_steps(self, batch_T: int | None) -> int:
@@ -184,22 +182,19 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
     def append_samples(self, samples: Nested) -> tuple[int, slice | IntArray]:
         if self.rnn_state_interval <= 1:
             return super().append_samples(samples)
-        states = self._check_states(samples)
-        t = self.window.t
+        states, own, t = self._checked_states(samples), self._state_rows, self.window.t
         n_rows, rows = super().append_samples(samples)
         first = -t % self.stride
-        stored = self.move(*[source[first :: self.stride] for source in states])
-        for array, source in zip(leaves(self.samples_prev_rnn_state), stored):
-            write_rows(array, (t + first) // self.stride, source, len(array))
+        stored = tuple(source[first :: self.stride] for source in states)
+        if first < n_rows:
+            self.store.write(own, (t + first) // self.stride % len(own[0]), stored)
         return n_rows, rows
 
-    def _check_states(self, samples: Any) -> list[Any]:
+    def _checked_states(self, samples: Any) -> list[Any]:
         """Return the arrays [T',B,...] of recurrent states in ``samples``."""
-        has_states = "prev_rnn_state" in samples._fields
-        states = self.sources(samples.prev_rnn_state if has_states else None)
-        given = [source.shape for source in states]
-        own = leaves(self.samples_prev_rnn_state)
-        expected = [(len(samples.reward), *array.shape[1:]) for array in own]
+        states = leaves(getattr(samples, "prev_rnn_state", None))
+        given = [tuple(source.shape) for source in states]
+        expected = [(len(samples.reward), *array.shape[1:]) for array in self._state_rows]
         if given != expected:
             raise ValueError(
                 f"samples have recurrent states of the shapes {given}, this buffer stores "
@@ -207,6 +202,20 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
                 "of the example it was made with"
             )
         return states
+
+    def read_batch(self, T_idxs: IntArray, B_idxs: IntArray, *T: int) -> Any:
+        """Return the batch of :meth:`extract_batch`, with the user's own fields at its end."""
+        batch = self.extract_batch(T_idxs, B_idxs, *T)
+        if not self.user_fields:
+            return batch
+        return self.with_user_fields(batch, self._places(T_idxs, B_idxs, 0, len(batch.done)))
+
+    def _places(self, T_idxs: Any, B_idxs: Any, first: int, stop: int, stride: int = 1) -> Any:
+        """Return the places [stop-first,m] of rows T_idxs + first, ..., T_idxs + stop - 1."""
+        offsets = self._offsets.get((first, stop))
+        if offsets is None:
+            offsets = self._offsets[first, stop] = self.store.arange(first, stop)[:, None]
+        return self.store.places((self.T, self.B), T_idxs, B_idxs, offsets, stride)
 
     def extract_batch(self, T_idxs: IntArray, B_idxs: IntArray, T: int | None = None) -> Any:
         """Return the sequences that begin at rows ``T_idxs`` [m] of environments ``B_idxs`` [m].
@@ -224,46 +233,33 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
             ValueError: if no recurrent state is stored for a row, or sequences are too long.
         """
         T = self.n_steps_of(T)
-        is_drawn = self.storage_device is not None and isinstance(T_idxs, torch.Tensor)
-        T_idxs, B_idxs = self.indexes(T_idxs, B_idxs)
-        T_idxs = T_idxs % self.T
-        slots = T_idxs // self.stride
-        if not is_drawn and (slots * self.stride != T_idxs).any():
-            raise ValueError(
-                f"sequences cannot begin at rows {T_idxs[T_idxs % self.stride > 0]}: recurrent "
-                "states are stored for multiples of "
-                f"rnn_state_interval={self.rnn_state_interval}"
-            )
-        n, samples = self.n_step_return, self.samples
-        flat = self.flat_idxs(T_idxs + self.arange(-1, T + n - 1)[:, None], B_idxs)
-        actions, rewards, dones = gather((samples.action, samples.reward, samples.done), flat)
-        is_first = as_mask(dones[0])
-        fill(actions[0], is_first, self.null_action)
-        fill(rewards[0], is_first)
-        return_, done_n, *timeouts = gather(
-            (self.samples_return_, self.samples_done_n, *self.timeouts), flat[1 : T + 1]
-        )
-        slot_idxs = slots * self.B + B_idxs % self.B
-        (rnn_state,) = gather((self.samples_prev_rnn_state,), slot_idxs)
+        n, store = self.n_step_return, self.store
+        places = self._places(T_idxs, B_idxs, -1, T + n - 1, self.stride)
+        actions, rewards, *flags = store.read(self._read, places)
+        store.fill(flags[0][0], (actions[0], rewards[0]), (self.null_action, None))
+        done, return_, done_n, *timeouts = (x[1 : T + 1] for x in flags)
+        T_idxs, B_idxs = places[1] // self.B, places[1] % self.B
+        slots = T_idxs // self.stride * self.B + B_idxs
+        (rnn_state,) = store.read((self.samples_prev_rnn_state,), slots)
         batch = self.batch_record(
             self.extract_observation(T_idxs, B_idxs, T + n),
             actions,
             rewards,
             return_,
-            dones[1 : T + 1],
+            done,
             done_n,
             rnn_state,
             *timeouts,
         )
-        return torchify_buffer(batch)
+        return store.tensors(batch)
 
     def extract_observation(self, T_idxs: IntArray, B_idxs: IntArray, T: int) -> Nested:
         """Return observations [T,m,...] of ``T`` rows from ``T_idxs`` [m] on, 0 <= T_idxs.
 
         Called once per batch.
         """
-        flat = self.flat_idxs(T_idxs + self.arange(T)[:, None], B_idxs)
-        (observation,) = gather((self.samples.observation,), flat, self.batch_memory.empty)
+        places = self._places(T_idxs, B_idxs, 0, T)
+        (observation,) = self.store.read((self.samples.observation,), places)
         return observation
 
     def state_dict(self) -> dict[str, Any]:
@@ -303,15 +299,14 @@ class SequenceTimeLimitBuffer(LastObservationMixin, SequenceNStepReturnBuffer):
         batch = super().read_batch(T_idxs, B_idxs, *T)
         if self.samples_last_observation is None:
             return batch
-        T_idxs, B_idxs = self.indexes(T_idxs, B_idxs)
         n_steps, n = len(batch.done), self.n_step_return
-        flat = self.flat_idxs(T_idxs + self.arange(n_steps + n - 1)[:, None], B_idxs)
-        done, timeout = map(as_mask, gather((self.samples.done, self.samples.timeout), flat))
-        at_limit = done & timeout
-        (last,) = gather((self.samples_last_observation,), flat[at_limit])
-        windows = self.arange(n)[:, None] + self.arange(n_steps)
+        places = self._places(T_idxs, B_idxs, 0, n_steps + n - 1)
+        done, timeout = self.store.read((self.samples.done, self.samples.timeout), places)
+        at_limit = (done != 0) & (timeout != 0)
+        (last,) = self.store.read((self.samples_last_observation,), places[at_limit])
+        windows = self.store.arange(n)[:, None] + self.store.arange(n_steps)
         ends = first_of(done[windows])
-        ends, at_limit, last = torchify_buffer((ends, at_limit, last))
+        ends, at_limit, last = self.store.tensors((ends, at_limit, last))
         is_hit = batch.timeout_n.bool()
         steps = torch.where(is_hit, ends + 1, n)
         for flags in (batch.done_n, batch.timeout_n):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.sequence.n_step import SequenceNStepReturnBuffer
 from rlpyt.utils.types import IntArray, Nested
@@ -38,26 +36,23 @@ class UniformSequenceReplay(SequenceNStepReturnBuffer):
             ValueError: if no sequence is complete yet, or none can ever be.
         """
         batch_T = self.n_steps_of(batch_T)
-        T_idxs, B_idxs = self.move(*self.sample_idxs(batch_B, batch_T))
+        T_idxs, B_idxs = self.store.local(*self.sample_idxs(batch_B, batch_T))
         return self.read_batch(T_idxs, B_idxs, batch_T)
 
     def sample_idxs(self, batch_B: int, batch_T: int) -> tuple[IntArray, IntArray]:
         """Draw first rows [batch_B], multiples of the interval, and environments [batch_B]."""
         first, stop = self.valid_starts(batch_T)
-        n_entries = (stop - first) * self.B
-        if n_entries <= 0:
+        if stop <= first:
             raise ValueError(
                 f"cannot sample {batch_B} sequences of batch_T={batch_T} steps: "
                 f"{self.window.n_filled} of T={self.T} rows are written, a sequence takes "
                 f"{batch_T + self.n_step_return} and begins every {self.stride} rows, after the "
                 f"oldest {self.off_forward}; append more samples first (min_steps_learn)"
             )
-
-        def locate(entries: IntArray) -> tuple[IntArray, IntArray]:
-            k, B_idxs = np.divmod(entries, self.B)
-            return (first + k) * self.stride % self.T, B_idxs
-
-        return self.truncated.draw(self.rng, batch_B, n_entries, locate, batch_T)
+        stride = self.stride
+        return self.truncated.draw(
+            self.rng, batch_B, first * stride, stop - first, stride, n_steps=batch_T
+        )
 
 
 class UniformSequenceReplayBuffer(UniformSequenceReplay, SequenceNStepReturnBuffer):
