@@ -2,7 +2,7 @@
 
 - ``base``: the base class, with the one gradient update and its log. ``on_policy``: the loop over a
   sampler's batch. ``replay``: the update loop and the stored data of all algorithms with a replay
-  buffer. ``sequences``: the same for recurrent agents.
+  buffer, which ``replay_buffers`` makes. ``sequences``: the same for recurrent agents.
 - ``losses``: every loss as a pure function of tensors. ``rollouts``: where episodes begin and end
   in a batch, and its minibatches. ``statistics``: normalization, and statistics that are logged.
   ``checks``: validation of settings.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import torch
 
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import check_fraction, check_positive, make_whole
+from rlpyt.algos.replay_buffers import make_replay_buffer, storage_device
 from rlpyt.core.protocols import AgentLike, Stateful
 from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
 from rlpyt.replays.frame import FrameBufferMixin
@@ -27,43 +27,6 @@ from rlpyt.utils.types import Nested
 MAX_MASKED_UPDATES = 100
 # The log warns if a larger fraction of an iteration's samples is masked.
 MANY_MASKED = 0.4
-
-
-def replay_buffer_class(
-    *,
-    async_: bool,
-    sequences: bool = False,
-    time_limits: bool = False,
-    frames: bool = False,
-    prioritized: bool = False,
-) -> Any:
-    """Return the library's replay buffer class with these features.
-
-    Args:
-        async_: whether several processes share the buffer.
-        sequences: whether batches are of sequences instead of transitions.
-        time_limits: whether ``timeout`` is stored.
-        frames: whether stacks of frames are stored as single frames.
-        prioritized: whether entries are drawn by priority.
-    """
-    draw = "Prioritized" if prioritized else "Uniform"
-    name = "Async" * async_ + "Tl" * time_limits + draw + "Sequence" * sequences
-    name += "ReplayFrameBuffer" if frames else "ReplayBuffer"
-    module = "time_limit" if time_limits else "frame" if frames else draw.lower()
-    package = "sequence" if sequences else "non_sequence"
-    return getattr(import_module(f"rlpyt.replays.{package}.{module}"), name)
-
-
-def replay_buffer_named(name: str) -> Any:
-    """Return the library's replay buffer class of this name; None if there is none."""
-    cls = replay_buffer_class(
-        async_=name.startswith("Async"),
-        sequences="Sequence" in name,
-        time_limits="Tl" in name,
-        frames="Frame" in name,
-        prioritized="Prioritized" in name,
-    )
-    return cls if cls.__name__ == name else None
 
 
 def not_timed_out(samples: Nested) -> torch.Tensor:
@@ -304,21 +267,8 @@ class ReplayAlgorithm(RlAlgorithm):
         else:
             logger.log(f"WARNING: using {ReplayCls} in place of the replay buffer of the algorithm")
         kwargs = self._replay_kwargs(example, batch_spec)
-        try:
-            self.replay_buffer = ReplayCls(**kwargs)
-        except MemoryError as error:
-            raise ValueError(
-                f"replay_size is {self.replay_size}, which does not fit in memory: make it smaller "
-                f"({error})"
-            ) from error
-        except TypeError as error:
-            if self.ReplayBufferCls is None:
-                raise
-            raise TypeError(
-                f"ReplayBufferCls={ReplayCls} cannot be made from the arguments {sorted(kwargs)} "
-                f"({error}): pass a class that takes them, for prioritized_replay=True one such "
-                "as PrioritizedReplayBuffer (device is from replay_device)"
-            ) from error
+        is_given = self.ReplayBufferCls is not None
+        self.replay_buffer = make_replay_buffer(ReplayCls, kwargs, is_given, async_)
         spaces = getattr(getattr(self, "agent", None), "env_spaces", None)
         if spaces is not None:
             null_action = spaces.action.null_value()
@@ -326,13 +276,6 @@ class ReplayAlgorithm(RlAlgorithm):
                 self.replay_buffer.null_action = null_action
         if self.stacking == "repeated" and isinstance(self.replay_buffer, FrameBufferMixin):
             self.replay_buffer.repeats_first = True
-        # A user's ReplayBufferCls may lack it.
-        if async_ and not getattr(self.replay_buffer, "async_", True):
-            raise ValueError(
-                f"ReplayBufferCls={ReplayCls} makes a buffer for one process, and no other process "
-                "can write to it: in asynchronous mode pass one such as AsyncUniformReplayBuffer, "
-                "which has AsyncReplayBufferMixin first among its bases"
-            )
         logger.log(self._describe_replay(example))
 
     def _describe_replay(self, example: Nested) -> str:
@@ -359,18 +302,11 @@ class ReplayAlgorithm(RlAlgorithm):
             "discount": self.discount,
             "n_step_return": self.n_step_return,
         }
-        if self.replay_device is None:
-            return kwargs
-        own = self.agent.device
-        device = own if self.replay_device == "agent" else torch.device(self.replay_device)
-        if device.type == "cpu":
-            return kwargs
-        if own.type == "cpu":
-            raise ValueError(
-                f"replay_device is {self.replay_device!r}, but the agent is on the CPU: move it to "
-                "that device (cuda_idx of the affinity), or leave replay_device None"
-            )
-        return {**kwargs, "device": device}
+        if self.replay_device is not None:
+            device = storage_device(self.replay_device, self.agent.device)
+            if device is not None:
+                kwargs["device"] = device
+        return kwargs
 
     # --- What is stored ----------------------------------------------------------------------
 

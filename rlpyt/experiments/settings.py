@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlpyt.algos.replay import replay_buffer_named
+from rlpyt.algos.replay_buffers import replay_buffer_named
 from rlpyt.experiments.catalog import find_environment, load, only_in_vectors, targets, unknown
 from rlpyt.experiments.sweeps.variant import Config, changed, merged
 from rlpyt.utils.names import first_duplicate

@@ -11,7 +11,8 @@ import torch
 from rlpyt.algos._optim import with_defaults
 from rlpyt.algos.checks import check_fraction, check_positive
 from rlpyt.algos.losses import huber_td_loss, masked_mean, n_step_target
-from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
+from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out
+from rlpyt.algos.replay_buffers import replay_buffer_class
 from rlpyt.core.records import (
     BatchSpec,
     SamplesToBuffer as SamplesToBuffer,

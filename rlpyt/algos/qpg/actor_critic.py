@@ -14,7 +14,8 @@ import torch.nn.functional as F
 
 from rlpyt.algos._optim import load_optimizer_state
 from rlpyt.algos.losses import n_step_target
-from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out, replay_buffer_class
+from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out
+from rlpyt.algos.replay_buffers import replay_buffer_class
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.models.batch_renorm import BatchRenorm, renorm_layers, running_statistics

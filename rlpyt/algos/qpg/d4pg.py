@@ -10,7 +10,7 @@ from rlpyt.algos.checks import check_fraction
 from rlpyt.algos.dqn.cat_dqn import check_range_of_returns, warn_of_range
 from rlpyt.algos.losses import categorical_projection, categorical_td_loss
 from rlpyt.algos.qpg.ddpg import DDPG
-from rlpyt.algos.replay import replay_buffer_class
+from rlpyt.algos.replay_buffers import replay_buffer_class
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.types import Nested
 
