@@ -51,17 +51,12 @@ class HostStore:
         return allocate(example, leading_dims, self.share_memory)
 
     def require(self, allocate_all: Callable[[], None], rows: dict[str, Any], size: int) -> None:
-        """Check that the rows of a buffer fit, before ``allocate_all`` allocates them.
-
-        Host memory is taken only when it is used, so there is nothing to check.
+        """Raise ``ValueError`` unless the rows of a buffer fit; in host memory nothing is checked.
 
         Args:
             allocate_all: function that allocates them, and collects them in ``rows``.
             rows: rows, by name.
             size: number of transitions in them.
-
-        Raises:
-            ValueError: if they take more bytes than are free.
         """
 
     def load(self, rows: Any, saved: Any) -> None:
@@ -86,8 +81,9 @@ class HostStore:
         if isinstance(batch, np.ndarray):
             return torch.from_numpy(batch)
         if isinstance(batch, tuple):
-            make: Callable[..., Any] = getattr(batch, "_make", tuple)
-            return make([self.tensors(part) for part in batch])
+            record: Any = batch
+            parts = [self.tensors(part) for part in record]
+            return tuple(parts) if type(record) is tuple else record._make(parts)
         return batch
 
     # --- Writing ------------------------------------------------------------------------------
@@ -343,8 +339,13 @@ def _paired(rows: Nested, given: Nested, name: str = "") -> list[tuple[Any, Any,
         if isinstance(given, tuple) or (rows is None) != (given is None):
             raise other_fields(name, rows, given)
         return [] if rows is None else [(rows, given, name)]
-    fields = getattr(rows, "_fields", ("",) * len(rows))
-    if not isinstance(given, tuple) or getattr(given, "_fields", fields) != fields:
+    is_plain = type(rows) is tuple
+    if not isinstance(given, tuple) or (type(given) is tuple) != is_plain:
+        raise other_fields(name, rows, given)
+    record: Any = rows
+    other: Any = given
+    fields = ("",) * len(record) if is_plain else record._fields
+    if not is_plain and other._fields != fields:
         raise other_fields(name, rows, given)
     prefix = f"{name}." if name else ""
     return [

@@ -76,16 +76,7 @@ def _host_stacks(
     repeats_first: bool,
     empty: Callable[..., NDArray],
 ) -> NDArray:
-    """Return stacks [n_steps,m,C,...] of ``frames`` [T+C-1,B,...].
-
-    Args:
-        frames: frames, oldest first.
-        done: flags [T,B].
-        T_idxs: rows [m] of the first steps, 0 <= t < T.
-        B_idxs: environments [m].
-        n_steps: number of successive rows.
-        repeats_first: whether stacks begin on copies of an episode's first frame.
-        empty: function that allocates the result, given shape and dtype.
+    """Return stacks [n_steps,m,C,...] of ``frames`` [T+C-1,B,...], from rows ``T_idxs`` [m] on.
 
     Raises:
         IndexError: if an index is out of range.

@@ -83,7 +83,8 @@ class NStepReturnBuffer(BaseNStepReturnBuffer):
 def _part(observations: Nested, rows: slice) -> Nested:
     """Return ``rows`` of an array, or of all arrays of a record of any kind."""
     if isinstance(observations, tuple):
-        return observations._make([_part(x, rows) for x in observations])  # type: ignore[attr-defined]
+        record: Any = observations
+        return record._make([_part(x, rows) for x in record])
     return None if observations is None else observations[rows]
 
 

@@ -192,7 +192,8 @@ class SequenceNStepReturnBuffer(BaseNStepReturnBuffer):
 
     def _checked_states(self, samples: Any) -> list[Any]:
         """Return the arrays [T',B,...] of recurrent states in ``samples``."""
-        states = leaves(getattr(samples, "prev_rnn_state", None))
+        has_states = "prev_rnn_state" in samples._fields
+        states = leaves(samples.prev_rnn_state) if has_states else []
         given = [tuple(source.shape) for source in states]
         expected = [(len(samples.reward), *array.shape[1:]) for array in self._state_rows]
         if given != expected:
