@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 import torch
 
-from rlpyt.models.conv2d import DQN_CONV, Conv2dHeadModel, scaled
+from rlpyt.models.conv2d import DQN_CONV, Conv2dHeadModel
 from rlpyt.models.dqn.heads import q_head
-from rlpyt.models.dqn.torsos import WithMemory
+from rlpyt.models.dqn.torsos import ImageTorso, WithMemory
 from rlpyt.models.mlp import Sizes
 from rlpyt.models.rnn import RnnState as RnnState, lstm_input_size
-from rlpyt.utils.tensor import LeadingDims, fold_leading_dims
 
 
-class AtariR2d1Model(WithMemory, torch.nn.Module):
+class AtariR2d1Model(WithMemory, ImageTorso):
     """Recurrent Q-network for images: convolutions, LSTM, perceptron or dueling streams.
 
     Args:
@@ -55,17 +54,13 @@ class AtariR2d1Model(WithMemory, torch.nn.Module):
     ) -> None:
         super().__init__()
         self.dueling = dueling
-        self.conv = Conv2dHeadModel(
+        conv = Conv2dHeadModel(
             image_shape=image_shape,
             hidden_sizes=fc_size,
             use_maxpool=use_maxpool,
             layer_norm=layer_norm,
             **DQN_CONV.override(channels, kernel_sizes, strides, paddings),
         )
-        self.lstm = torch.nn.LSTM(lstm_input_size(self.conv.output_size, output_size), lstm_size)
+        self.conv = conv
+        self.lstm = torch.nn.LSTM(lstm_input_size(conv.output_size, output_size), lstm_size)
         self.head = q_head(lstm_size, head_size, output_size, dueling, layer_norm=layer_norm)
-
-    def features(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
-        """Return features [T*B,F] of images, and the leading dimensions to restore."""
-        images, lead = fold_leading_dims(observation, 3)
-        return self.conv(scaled(images)), lead

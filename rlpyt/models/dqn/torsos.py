@@ -22,8 +22,19 @@ from rlpyt.utils.tensor import LeadingDims, fold_leading_dims, fold_vectors
 from rlpyt.utils.types import Nested
 
 
-class AtariConvTrunk(torch.nn.Module):
-    """Torso for images [C,H,W]: the convolutions. Images of bytes are scaled by 1/255.
+class ImageTorso(torch.nn.Module):
+    """Torso for images [C,H,W]: a module ``conv``. Images of bytes are scaled by 1/255."""
+
+    conv: torch.nn.Module
+
+    def features(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
+        """Return features [T*B,F] of images, and the leading dimensions to restore."""
+        images, lead = fold_leading_dims(observation, 3)
+        return self.conv(scaled(images)).flatten(1), lead
+
+
+class AtariConvTrunk(ImageTorso):
+    """Torso for images: the convolutions alone.
 
     Args:
         image_shape: shape (C, H, W) of an image.
@@ -52,18 +63,13 @@ class AtariConvTrunk(torch.nn.Module):
     ) -> None:
         super().__init__()
         c, h, w = read_image_shape(image_shape)
-        self.conv = Conv2dModel(
+        conv = Conv2dModel(
             in_channels=c,
             use_maxpool=use_maxpool,
             layer_norm=layer_norm,
             **DQN_CONV.override(channels, kernel_sizes, strides, paddings),
         )
-        self.conv_out_size = self.conv.conv_out_size(h, w, c)
-
-    def features(self, observation: torch.Tensor) -> tuple[torch.Tensor, LeadingDims]:
-        """Return features [T*B,F] of images, and the leading dimensions to restore."""
-        images, lead = fold_leading_dims(observation, 3)
-        return self.conv(scaled(images)).flatten(1), lead
+        self.conv, self.conv_out_size = conv, conv.conv_out_size(h, w, c)
 
 
 class MlpTrunk(torch.nn.Module):
