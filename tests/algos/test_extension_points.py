@@ -14,7 +14,7 @@ from rlpyt.algos.dqn.dqn import DQN, OptInfo, SamplesToBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
-from tests.algos.parts import SETTINGS, batch, examples, initialized, make_algo, run
+from tests.algos.parts import SETTINGS, initialized, make_algo, run
 
 
 def test_extra_loss_term() -> None:
@@ -53,14 +53,6 @@ def test_extra_info() -> None:
     info = run(make_algo(Informed), 0, 3)[-1]
     assert info._fields == ("loss", "gradNorm", "tdAbsErr", "meanReturn", "done")
     assert len(info.loss) == len(info.meanReturn) == len(info.done) == 4
-
-
-def test_fewer_infos() -> None:
-    algo = make_algo()
-    algo.opt_info_fields = ("loss",)
-    info = run(algo, 0, 3)[-1]
-    assert info._fields == ("loss",)
-    assert len(info.loss) == 4
 
 
 def test_extra_field_in_the_replay() -> None:
@@ -203,50 +195,6 @@ def test_optimizer_made_by_the_subclass() -> None:
 # --- Constructors -------------------------------------------------------------------------------
 
 
-class Shortest(DQN):
-    """Has its own loss, target network and replay buffer, and no settings for those of DQN."""
-
-    def __init__(
-        self,
-        discount: float = 0.99,
-        batch_size: int = 8,
-        min_steps_learn: float = 16,
-        replay_ratio: float = 4,
-        n_step_return: int = 1,
-        learning_rate: float = 1e-3,
-        clip_grad_norm: float = 10.0,
-        eps_steps: float = 100,
-        target_tau: float = 0.01,
-    ) -> None:
-        self._batch_size = batch_size
-        del batch_size
-        save__init__args(locals())
-        self.OptimCls = torch.optim.Adam
-        self.optim_kwargs = {}
-        self.initial_optim_state_dict = None
-        self.prioritized_replay = self.double_dqn = False
-
-    def loss(self, samples: Any) -> Any:
-        q = self.select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
-        errors = samples.return_ - q
-        return errors.square().mean(), errors.detach().abs()
-
-    def initialize_replay_buffer(
-        self, examples: Any, batch_spec: Any, async_: bool = False
-    ) -> None:
-        example = self.examples_to_buffer(examples)
-        self.replay_buffer = UniformReplayBuffer(example=example, size=128, B=batch_spec.B)
-
-    def update_target(self) -> None:
-        self.agent.update_target(self.target_tau)
-
-
-def test_constructor_may_lack_what_is_not_used() -> None:
-    # Set-up checked every setting of DQN, whether it was used or not.
-    algo = initialized(Shortest())
-    assert len(run(algo, 0, 3)[-1].loss) == 4
-
-
 def test_batch_size_may_be_computed() -> None:
     # The constructor tried to set it.
     class Mine(DQN):
@@ -263,27 +211,6 @@ def test_batch_size_may_be_computed() -> None:
     run(algo, 0, 3)
 
 
-def test_batch_size_may_be_changed_before_the_set_up() -> None:
-    algo = DQN(**SETTINGS)
-    algo._batch_size = 16
-    initialized(algo)
-    assert (algo.batch_size, algo.updates_per_optimize) == (16, 2)
-
-
-def test_batch_size_property_that_reads_what_is_stored_later() -> None:
-    class Mine(DQN):
-        def __init__(self, batch_size: int, **kwargs: Any) -> None:
-            super().__init__(batch_size=batch_size, **kwargs)
-            self.n_parts = 3
-
-        @property
-        def batch_size(self) -> int:
-            return self._batch_size * self.n_parts
-
-    algo = initialized(Mine(**{**SETTINGS, "batch_size": 4}))
-    assert (algo._batch_size, algo.batch_size) == (4, 12)
-
-
 def test_settings_of_an_algorithm_that_has_none() -> None:
     class Mine(RlAlgorithm):
         def __init__(self) -> None:
@@ -293,15 +220,6 @@ def test_settings_of_an_algorithm_that_has_none() -> None:
     assert (algo.discount, algo.clip_grad_norm, algo.min_itr_learn) == (1.0, None, 0)
     with pytest.raises(AttributeError, match="q_lambda"):
         _ = algo.q_lambda  # type: ignore[attr-defined]
-
-
-def test_settings_that_ours_have_by_default_are_stored() -> None:
-    class Mine(RlAlgorithm):
-        def __init__(self, discount: float = 0.9, batch_size: int = 5) -> None:
-            save__init__args(locals())
-
-    algo = Mine(discount=0.5, batch_size=7)
-    assert (algo.discount, algo.batch_size, algo._batch_size) == (0.5, 7, 7)
 
 
 # --- Base ---------------------------------------------------------------------------------------
@@ -320,10 +238,3 @@ def test_abstract_methods_name_their_class() -> None:
         with pytest.raises(NotImplementedError, match="Mine"):
             call()
     assert (algo.opt_info_fields, algo.bootstrap_value, algo.update_counter) == ((), False, 0)
-
-
-def test_examples_and_samples_have_the_same_fields() -> None:
-    algo = make_algo()
-    example = algo.examples_to_buffer(examples())
-    samples = algo.samples_to_buffer(batch(np.random.default_rng(0)))
-    assert example._fields == samples._fields == SamplesToBuffer._fields

@@ -8,38 +8,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from rlpyt.agents.base import AgentStep, BaseAgent, RecurrentAgentMixin
 from rlpyt.agents.pg.categorical import RecurrentCategoricalPgAgentBase
-from rlpyt.agents.pg.generic import GenericFfAgent
-from rlpyt.agents.qpg import sac_v_agent
-from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
-from rlpyt.agents.qpg.sac_agent import SacAgent
-from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.ppo import PPO
-from rlpyt.algos.qpg.ddpg import DDPG
-from rlpyt.algos.qpg.sac import SAC
-from rlpyt.algos.qpg.sac_v import SAC_V
-from rlpyt.core.records import SamplesToBuffer
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.envs.gym import make as gym_make
-from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
-from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
-from rlpyt.models.pg.atari_ff_model import AtariFfModel
 from rlpyt.models.qpg.mlp import MuMlpModel, PiMlpModel
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
-from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.collections import AttrDict, namedarraytuple
 from rlpyt.utils.logging.context import logger_context
 from rlpyt.utils.quick_args import save__init__args
@@ -111,31 +95,6 @@ def test_trajectory_infos_are_given_what_the_agent_returned() -> None:
     assert len(seen) == 200
 
 
-def test_steps_may_have_nothing_to_tell() -> None:
-    class Silent(Corridor):
-        def step(self, action: Any) -> Any:
-            step = super().step(action)
-            return step._replace(env_info=()) if self.cell == 2 else step
-
-    runner = make_runner()
-    runner.sampler.EnvCls = Silent
-    runner.train()
-    assert 2 not in runner.sampler.samples_np.env.env_info.position
-
-
-def test_a_sampler_keeps_environments_under_its_own_names() -> None:
-    class Sampler(SerialSampler):
-        def initialize(self, *args: Any, **kwargs: Any) -> Any:
-            self.envs = self.eval_envs = [Corridor()]
-            return super().initialize(*args, **kwargs)
-
-    sampler = Sampler(Corridor, {}, 2, 1)
-    sampler.initialize(CorridorAgent(), seed=0)
-    sampler.state_dict()
-    sampler.shutdown()
-    assert sampler.envs is sampler.eval_envs
-
-
 def test_startup_written_by_hand() -> None:
     agent, sampler, algo = CorridorAgent(), make_runner().sampler, make_runner().algo
     examples = sampler.initialize(
@@ -170,6 +129,10 @@ def test_runner_attributes_that_overriding_code_reads(RunnerCls: Any) -> None:
     seen: list[int] = []
 
     class Runner(RunnerCls):  # type: ignore[misc, valid-type]
+        def __init__(self, group: Any = None, **kwargs: Any) -> None:
+            save__init__args(locals())
+            super().__init__(**kwargs)
+
         def store_diagnostics(self, itr: int, traj_infos: Any, opt_info: Any) -> None:
             super().store_diagnostics(itr, traj_infos, opt_info)
             assert {"loss", "gradNorm", "tdAbsErr"} <= self._opt_infos.keys()
@@ -181,8 +144,9 @@ def test_runner_attributes_that_overriding_code_reads(RunnerCls: Any) -> None:
         def get_traj_info_kwargs(self) -> dict[str, Any]:
             return {**super().get_traj_info_kwargs(), "more": 2}
 
-    runner = make_runner(Runner)
+    runner = make_runner(Runner, group="ablation")
     runner.train()
+    assert runner.group == "ablation"
     assert seen == list(range(50))
     assert (runner.n_itr, runner.itr_batch_size, runner.log_interval_itrs) == (50, 4, 25)
     assert (runner.world_size, runner.rank, runner.seed, runner.min_itr_learn) == (1, 0, 0, 0)
@@ -206,37 +170,7 @@ def test_snapshots_load_with_weights_only(tmp_path: Path) -> None:
     assert snapshot["agent_state_dict"].keys() == {"model", "target"}
 
 
-@pytest.mark.parametrize("name", ["group", "tags"])
-def test_a_runner_keeps_the_arguments_of_a_program(name: str) -> None:
-    class Runner(MinibatchRl):
-        def __init__(self, group: Any = None, tags: Any = None, **kwargs: Any) -> None:
-            save__init__args(locals())
-            super().__init__(**kwargs)
-
-    runner = make_runner(Runner, **{name: "ablation"})
-    runner.train()
-    assert getattr(runner, name) == "ablation"
-
-
 # --- Algorithm and agent ------------------------------------------------------------------------
-
-
-def test_an_algorithm_keeps_what_a_program_sets_before_it_starts() -> None:
-    class Algo(PPO):
-        def __init__(self, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
-            self._rng = np.random.RandomState(1)
-
-        def optimize_agent(self, itr: int, samples: Any) -> Any:
-            assert self._rng.randint(5) < 5
-            return super().optimize_agent(itr, samples)
-
-    runner = make_runner()
-    runner.algo = Algo(minibatches=2, epochs=1)
-    runner.agent = GenericFfAgent()
-    runner.algo.update_counter = 1000  # As in a run that continues from a snapshot.
-    runner.train()
-    assert runner.algo.update_counter == 1000 + 50 * 2
 
 
 def test_processes_keep_the_rank_that_their_constructor_takes() -> None:
@@ -254,145 +188,6 @@ def test_processes_keep_the_rank_that_their_constructor_takes() -> None:
     assert algo.min_itr_learn == 7
     alone = make_runner()
     assert (alone.rank, alone.world_size) == (alone.algo.rank, alone.algo.world_size) == (0, 1)
-
-
-class OfflineSampler(BaseSampler):
-    """Samples nothing, and has a constructor of its own."""
-
-    def __init__(self) -> None:
-        self.batch_spec, self.mid_batch_reset = BatchSpec(2, 2), True
-
-    def initialize(self, agent: Any, seed: int, **kwargs: Any) -> Any:
-        env = Corridor()
-        agent.initialize(env.spaces)
-        _, _, examples = build_samples_buffer(
-            agent, env, self.batch_spec, agent_shared=False, env_shared=False, subprocess=False
-        )
-        return examples
-
-    def obtain_samples(self, itr: int) -> Any:
-        return None, []
-
-    def shutdown(self) -> None:
-        pass
-
-
-class OfflineDqn(DQN):
-    """Learns from data that it has from the start."""
-
-    def initialize(self, *args: Any, **kwargs: Any) -> None:
-        super().initialize(*args, **kwargs)
-        rng = np.random.default_rng(0)
-        data = SamplesToBuffer(
-            observation=rng.random((25, 2, 5), dtype=np.float32),
-            action=rng.integers(2, size=(25, 2)),
-            reward=rng.random((25, 2), dtype=np.float32),
-            done=np.zeros((25, 2), bool),
-        )
-        self.replay_buffer.append_samples(data)
-
-    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
-        return super().optimize_agent(itr, samples=None)
-
-
-def test_a_sampler_may_sample_nothing() -> None:
-    runner = make_runner(AlgoCls=OfflineDqn)
-    runner.sampler = OfflineSampler()
-    runner.train()
-    assert runner.algo.update_counter > 0
-
-
-class OwnDdpgAgent(BaseAgent):
-    """Has the methods that DDPG of rlpyt 0.1.2 called, and no others."""
-
-    def initialize(self, env_spaces: Any, *args: Any, **kwargs: Any) -> None:
-        super().initialize(env_spaces, *args, **kwargs)
-        self.q_model = torch.nn.Linear(3, 1)
-
-    def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
-        return {}
-
-    def q(self, observation: Any, prev_action: Any, prev_reward: Any, action: Any) -> Any:
-        return self.q_model(torch.cat([observation, action], -1)).squeeze(-1)
-
-    def q_at_mu(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
-        return self.q(observation, None, None, self.model(observation))
-
-    target_q_at_mu = q_at_mu
-
-    def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> AgentStep:
-        return AgentStep(self.model(observation).detach(), ())
-
-    def mu_parameters(self) -> Any:
-        return self.model.parameters()
-
-    def q_parameters(self) -> Any:
-        return self.q_model.parameters()
-
-    def update_target(self, tau: float = 1) -> None:
-        pass
-
-
-class OwnSacVAgent(sac_v_agent.SacAgent):
-    """Leaves it to the algorithm to compute targets without gradients."""
-
-    def target_v(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
-        return self.target_v_model(observation, prev_action, prev_reward)
-
-
-OWN_AGENTS = {
-    "ddpg": (
-        DDPG,
-        lambda: OwnDdpgAgent(torch.nn.Linear, {"in_features": 2, "out_features": 1}),
-    ),
-    "sac_v": (SAC_V, OwnSacVAgent),
-}
-
-
-@pytest.mark.parametrize("name", OWN_AGENTS)
-def test_actors_and_critics_of_ones_own(name: str) -> None:
-    AlgoCls, make_agent = OWN_AGENTS[name]
-    runner = make_runner()
-    runner.algo = AlgoCls(batch_size=8, min_steps_learn=20, replay_size=100, replay_ratio=4)
-    runner.agent = make_agent()
-    env = {"EnvCls": gym_make, "env_kwargs": {"id": "MountainCarContinuous-v0"}}
-    runner.sampler = SerialSampler(batch_T=2, batch_B=2, max_decorrelation_steps=0, **env)
-    runner.train()
-    assert runner.algo.update_counter > 0
-
-
-def test_an_algorithm_has_its_own_number_of_critics() -> None:
-    class Ensemble(SAC):
-        def __init__(self, n_critics: int = 5, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
-            save__init__args(locals())
-
-    algo = Ensemble()
-    algo.agent = SacAgent()
-    assert algo.n_critics == 5
-
-
-class OwnUpdate(DQN):
-    """An update that knows which steps count."""
-
-    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
-        return ()
-
-
-def test_settings_are_left_to_an_update_of_a_program() -> None:
-    algo, sampler, agent = OwnUpdate(), make_runner().sampler, CorridorAgent()
-    examples = sampler.initialize(agent, seed=0)
-    algo.initialize(agent, 10**6, sampler.batch_spec, False, examples)
-    assert algo.optimize_agent(0) == ()
-    with pytest.raises(ValueError, match="mid_batch_reset"):
-        DQN().initialize(agent, 10**6, sampler.batch_spec, False, examples)
-
-
-def test_the_first_iteration_that_trains_may_be_a_float() -> None:
-    agent = SacAgent()
-    agent.initialize(EnvSpaces(FloatBox(-1, 1, (3,)), FloatBox(-1, 1, (2,))))
-    agent.give_min_itr_learn(1e2 // 1)
-    assert agent.min_itr_learn == 100
 
 
 class OwnMode(CorridorAgent):
@@ -413,41 +208,6 @@ def test_an_agent_begins_in_a_mode_of_its_own() -> None:
     runner.train()
 
 
-class OldMixin:
-    """The recurrent state as the original kept it, copied into a program to change it."""
-
-    _prev_rnn_state = None
-    recurrent = True
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._sample_rnn_state = None
-
-    def reset(self) -> None:
-        self._prev_rnn_state = None
-
-    def reset_one(self, idx: int) -> None:
-        self._prev_rnn_state[:, idx] = 0
-
-    def advance_rnn_state(self, new_rnn_state: Any) -> None:
-        self._prev_rnn_state = new_rnn_state
-
-    @property
-    def prev_rnn_state(self) -> Any:
-        return self._prev_rnn_state
-
-    def train_mode(self, itr: int) -> None:
-        if self._mode == "sample":
-            self._sample_rnn_state = self._prev_rnn_state
-        self._prev_rnn_state = None
-        super().train_mode(itr)
-
-    def sample_mode(self, itr: int) -> None:
-        if self._mode != "sample":
-            self._prev_rnn_state = self._sample_rnn_state
-        super().sample_mode(itr)
-
-
 class RecurrentModel(torch.nn.Module):
     """Folds its inputs by ``view``, as most models of programs do."""
 
@@ -465,9 +225,8 @@ class RecurrentModel(torch.nn.Module):
         return prob, v, rnn_state
 
 
-@pytest.mark.parametrize("bases", [(RecurrentAgentMixin,), (OldMixin,)])
-def test_recurrent_agents_and_models_of_programs_train(bases: Any) -> None:
-    class Agent(*bases, RecurrentCategoricalPgAgentBase):
+def test_recurrent_agents_and_models_of_programs_train() -> None:
+    class Agent(RecurrentAgentMixin, RecurrentCategoricalPgAgentBase):
         def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
             return {"size": env_spaces.observation.shape[0]}
 
@@ -504,19 +263,6 @@ def test_algorithm_attributes_that_overriding_code_reads() -> None:
     assert algo.replay_buffer.samples.observation.shape == (50, 2, 5)
 
 
-@pytest.mark.parametrize("AgentCls", [SacAgent, DdpgAgent, Td3Agent])
-def test_agents_set_their_first_iteration_that_trains(AgentCls: Any) -> None:
-    class Agent(AgentCls):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.min_itr_learn = 0
-
-    agent = Agent()
-    agent.initialize(EnvSpaces(FloatBox(-1, 1, (2,)), FloatBox(-1, 1, (1,))))
-    agent.give_min_itr_learn(3)
-    assert agent.min_itr_learn == 3
-
-
 def test_policies_with_a_forward_of_their_own() -> None:
     class Pi(PiMlpModel):
         def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
@@ -530,25 +276,6 @@ def test_policies_with_a_forward_of_their_own() -> None:
     observation = torch.zeros(4, 3)
     assert [x.shape for x in Pi((3,), [8], 2)(observation, None, None)] == [(4, 2)] * 2
     assert Mu((3,), [8], 2, output_max=2)(observation, None, None).shape == (4, 2)
-
-
-@pytest.mark.parametrize("ModelCls", [AtariDqnModel, AtariR2d1Model, AtariFfModel])
-def test_convolutions_put_into_a_model_get_scaled_images(ModelCls: Any) -> None:
-    # They got bytes, from 0 to 255.
-    model = ModelCls((4, 36, 36), 3)
-    width = model.conv(torch.zeros(1, 4, 36, 36)).flatten(1).shape[1]
-    seen = []
-
-    class Conv(torch.nn.Module):
-        def forward(self, images: Any) -> Any:
-            seen.append(images)
-            return torch.zeros(len(images), width)
-
-    model.conv = Conv()
-    images = torch.full((2, 1, 4, 36, 36), 255, dtype=torch.uint8)
-    extra = (None,) if ModelCls is AtariR2d1Model else ()
-    model(images, torch.zeros(2, 1, 3), torch.zeros(2, 1), *extra)
-    assert torch.allclose(seen[0], torch.ones(2, 4, 36, 36))
 
 
 def test_agent_modes_and_helpers() -> None:

@@ -1,7 +1,5 @@
 """Classes as research code writes them: own compositions and overridden methods."""
 
-from collections import namedtuple
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,6 @@ import torch
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.base import BaseReplayBuffer
-from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.replays.non_sequence import prioritized as transitions
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer, SamplesFromReplay
 from rlpyt.replays.non_sequence.prioritized import (
@@ -17,14 +14,11 @@ from rlpyt.replays.non_sequence.prioritized import (
     PrioritizedReplayBuffer,
     SamplesFromReplayPri,
 )
-from rlpyt.replays.non_sequence.time_limit import TlUniformReplayBuffer
-from rlpyt.replays.non_sequence.uniform import UniformReplay, UniformReplayBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.replays.sequence import prioritized as sequences
 from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
 from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
-from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.collections import namedarraytuple
-from rlpyt.utils.quick_args import save__init__args
 
 
 def samples(T=8, B=1, observation=None):
@@ -38,16 +32,6 @@ def make(cls, **kwargs):
     buffer = cls(example=samples()[0, 0], size=20, B=1, **kwargs)
     buffer.append_samples(samples())
     return buffer
-
-
-def test_batches_of_a_format_of_ones_own():
-    # Only the library's two subclasses of the base could be made.
-    class Buffer(UniformReplay, BaseNStepReturnBuffer):
-        def extract_batch(self, T_idxs, B_idxs):
-            return torch.from_numpy(self.samples_return_[T_idxs, B_idxs])
-
-    buffer = make(Buffer, n_step_return=2)
-    assert set(buffer.sample_batch(100).tolist()) == {1 + 2, 2 + 3, 3, 4 + 5, 5 + 6}
 
 
 @pytest.mark.parametrize("base", [UniformReplayBuffer, UniformSequenceReplayBuffer])
@@ -114,19 +98,6 @@ def test_overridden_extract_observation_serves_agent_and_target():
     assert batch.target_inputs.observation[:, 0].tolist() == [6, 10]
 
 
-def test_extracted_observation_may_be_a_plain_record():
-    Observation = namedtuple("Observation", ["value", "square"])
-
-    class Squared(UniformReplayBuffer):
-        def extract_observation(self, T_idxs, B_idxs):
-            value = super().extract_observation(T_idxs, B_idxs)
-            return Observation(value, value[:, 0] ** 2)
-
-    batch = make(Squared).extract_batch([2, 4], [0, 0])
-    assert batch.agent_inputs.observation.square.tolist() == [4, 16]
-    assert batch.target_inputs.observation.square.tolist() == [9, 25]
-
-
 def test_parts_in_another_order_are_refused():
     Place = namedarraytuple("Place", ["position", "speed"])
     Other = namedarraytuple("Other", ["speed", "position"])
@@ -157,52 +128,6 @@ def test_a_buffer_that_a_program_shares_has_a_shared_tree():
 
     assert type(make(Shared).priority_tree) is AsyncSumTree
     assert type(make(PrioritizedReplayBuffer).priority_tree) is SumTree
-
-
-@pytest.mark.parametrize("n_step_return", [1, 2])
-@pytest.mark.parametrize("device", [None, "cpu"])
-def test_samples_that_a_program_changes_are_drawn_and_saved(n_step_return, device):
-    record = namedarraytuple("Steps", [*SamplesToBuffer._fields, "timeout", "goal"])
-
-    def steps(first):
-        flags = np.zeros((4, 1), bool)
-        number = np.arange(first, first + 4, dtype=np.float32)[:, None]
-        return record(number[..., None], number, number, flags, flags, number)
-
-    kwargs = {"size": 8, "B": 1, "n_step_return": n_step_return, "device": device}
-    buffer, other = (TlUniformReplayBuffer(example=steps(0)[0, 0], **kwargs) for _ in range(2))
-    buffer.append_samples(steps(1))
-    buffer.samples.goal[:4] = 7
-    buffer.samples.timeout[:1] = True
-    buffer.append_samples(steps(5))
-    batch = buffer.read_batch(np.array([0, 4]), np.zeros(2, int))
-    assert batch.action.tolist() == [1, 5]
-    assert batch.return_.tolist() == ([1, 5] if n_step_return == 1 else [3, 11])
-    assert batch.timeout.tolist() == [True, False]
-    assert batch.goal.tolist() == [7, 5]
-    other.load_state_dict(buffer.state_dict())
-    assert other.samples.action[:, 0].tolist() == list(range(1, 9))
-
-
-def test_overridden_compute_returns_sees_the_rows_just_written():
-    class Sums(UniformReplayBuffer):
-        def __init__(self, **kwargs):
-            super().__init__(**kwargs)
-            self.sums = self.allocate_like(self.samples.reward, "sums")
-            self.seen = []
-
-        def compute_returns(self, T):
-            super().compute_returns(T)
-            self.seen.append((self.t, T))
-            self.sums[self.t : self.t + T] = np.cumsum(self.samples.reward[self.t : self.t + T])[
-                :, None
-            ]
-
-    buffer = make(Sums, n_step_return=2)
-    assert buffer.seen == [(0, 8)]
-    assert buffer.sums[7, 0] == 28
-    assert buffer.state_dict()["rows"]["sums"].shape == (8, 1)
-    assert buffer.extract_batch([1], [0]).return_.item() == 3
 
 
 def test_overridden_append_samples_and_own_keyword():
@@ -246,27 +171,6 @@ def test_sharing_the_cursor_of_a_replay_class_of_ones_own():
         assert buffer.async_t.value == i % 4
 
 
-def test_priorities_over_a_replay_class_of_ones_own():
-    class Own(BaseReplayBuffer):
-        def __init__(self):
-            super().__init__()
-            self.T, self.B, self.off_backward, self.off_forward = 8, 1, 1, 1
-
-        def append_samples(self, samples):
-            return len(samples.reward), slice(len(samples.reward))
-
-        def extract_batch(self, T_idxs, B_idxs):
-            return namedarraytuple("OwnBatch", ["row"])(torch.from_numpy(T_idxs))
-
-    class Prioritized(PrioritizedReplay, Own): ...
-
-    buffer = Prioritized(unique=True)
-    buffer.append_samples(samples(5))
-    batch = buffer.sample_batch(3)
-    assert batch._fields == ("row", "is_weights")
-    assert sorted(batch.row.tolist()) == [1, 2, 3]
-
-
 def test_overridden_extract_batch_under_priorities():
     WithDelta = namedarraytuple("WithDelta", [*SamplesFromReplay._fields, "delta"])
     Weighted = namedarraytuple("Weighted", [*SamplesFromReplayPri._fields, "delta"])
@@ -284,38 +188,3 @@ def test_overridden_extract_batch_under_priorities():
     assert type(batch) is Weighted
     assert torch.equal(batch.delta, batch.return_ * 2)
     assert batch.is_weights.tolist() == [1, 1, 1, 1]
-
-
-@pytest.mark.parametrize("order", ["before", "after"])
-def test_constructors_that_save_their_arguments(order):
-    class Buffer(UniformReplayBuffer):
-        def __init__(self, example, size, B, discount=1, n_step_return=1, extra=7):
-            kwargs = {"discount": discount, "n_step_return": n_step_return}
-            if order == "before":
-                save__init__args(locals())
-            super().__init__(example, size, B, **kwargs)
-            if order == "after":
-                save__init__args(locals())
-
-    buffer = Buffer(samples()[0, 0], 19.5, 1, 0.9, n_step_return=2)
-    assert (buffer.T, buffer.B, buffer.size) == (20, 1, 20)
-    assert (buffer.discount, buffer.n_step_return, buffer.extra) == (0.9, 2, 7)
-
-
-@pytest.mark.parametrize("is_saved", [True, False])
-def test_a_subclass_may_have_a_device_for_its_batches(is_saved):
-    # The buffer took it for that of its rows.
-    class OnDevice(UniformReplayBuffer):
-        def __init__(self, device="cpu", **kwargs):
-            if is_saved:
-                save__init__args(locals())
-            super().__init__(**kwargs)
-            if not is_saved:
-                self.device = device
-
-        def sample_batch(self, batch_B):
-            return buffer_to(super().sample_batch(batch_B), device=self.device)
-
-    buffer = make(OnDevice)
-    assert buffer.device == "cpu"
-    assert buffer.sample_batch(3).action.device.type == "cpu"

@@ -10,16 +10,12 @@ import torch
 from gymnasium import spaces
 
 from rlpyt.agents.base import AgentStep, BaseAgent
-from rlpyt.core.records import EnvStep, TrajInfo
+from rlpyt.core.records import EnvStep
 from rlpyt.envs import gym, gym_schema
-from rlpyt.samplers.base import BaseSampler
-from rlpyt.samplers.buffer import build_samples_buffer
-from rlpyt.samplers.collections import BatchSpec
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import namedarraytuple
-from rlpyt.utils.quick_args import save__init__args
 from tests.samplers.parallel_parts import RecurrentRule, start as start_dice
 from tests.samplers.parts import CountEnv, EchoAgent, Info
 from tests.samplers.test_parallel_samplers import OwnEvaluation as OwnWorkerEvaluation
@@ -55,31 +51,6 @@ def test_evaluation_with_its_own_loop():
 
 
 # --- Samplers whose constructor differs -----------------------------------------------------------
-
-
-def test_arguments_saved_instead_of_calling_the_base_constructor():
-    class Instead(SerialSampler):
-        def __init__(
-            self, EnvCls, env_kwargs, batch_spec, CollectorCls, max_decorrelation_steps, eval_n_envs
-        ):
-            TrajInfoCls = TrajInfo
-            save__init__args(locals())
-            self.TrajInfoCls, self.mid_batch_reset = TrajInfoCls, True
-
-    batch_spec = start().batch_spec
-    sampler = Instead(CountEnv, {}, batch_spec, CpuResetCollector, 0, 0)
-    sampler.initialize(EchoAgent(), seed=1)
-    assert len(sampler.state_dict()["envs"]) == 1
-    sampler.shutdown()
-
-
-def test_a_sampler_of_ones_own_may_evaluate_without_step_limit():
-    class Dummy:
-        mid_batch_reset = True
-
-    sampler = BaseSampler(CountEnv, {}, 3, 4, Dummy, 0, TrajInfo, 2, None, {}, None, 5)
-    assert sampler.batch_size == 12
-    assert sampler.eval_max_trajectories == 5
 
 
 # --- Agents ---------------------------------------------------------------------------------------
@@ -246,21 +217,6 @@ def test_steps_without_info():
     assert samples.env.env_info.count[:, 0].tolist() == [1, 2, 3, 4, 0, 0]
 
 
-def test_infos_in_another_order():
-    Unordered = namedtuple("Unordered", ["count", "traj_done"])
-
-    class Changing(CountEnv):
-        def step(self, action):
-            step = super().step(action)
-            traj_done, count = step.env_info
-            info = step.env_info if count < 3 else Unordered(count, traj_done)
-            return step._replace(env_info=info)
-
-    samples, _ = start(EnvCls=Changing).obtain_samples(0)
-    assert samples.env.env_info.count[:, 0].tolist() == [1, 2, 3, 4, 1, 2]
-    assert samples.env.env_info.traj_done[:, 0].tolist() == [False] * 3 + [True] + [False] * 2
-
-
 def test_an_info_that_does_not_fit_is_left_out(capsys):
     EnvCls = after(2, {"env_info": OtherInfo(False, [1, 2])})
     samples, _ = start(EnvCls=EnvCls, batch_T=3).obtain_samples(0)
@@ -284,15 +240,6 @@ def test_real_numbers_after_an_integer_are_kept_or_named(capsys):
         samples, _ = start(EnvCls=later).obtain_samples(0)
     assert samples.env.observation.dtype == torch.int32
     assert capsys.readouterr().out.count("truncated") == 1
-
-
-def test_buffers_from_examples_without_an_environment():
-    examples = {}
-    agent, env = EchoAgent(), CountEnv()
-    agent.initialize(env.spaces)
-    build_samples_buffer(agent, env, BatchSpec(2, 3), examples=examples)
-    samples, _, _ = build_samples_buffer(agent, None, BatchSpec(4, 1), examples=examples)
-    assert samples.env.observation.shape == (4, 1, 2)
 
 
 def test_environment_of_old_style():

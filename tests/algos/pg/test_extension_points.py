@@ -9,14 +9,13 @@ import pytest
 import torch
 
 from rlpyt.algos.pg.a2c import A2C
-from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
+from rlpyt.algos.pg.base import OptInfo
 from rlpyt.algos.pg.ppo import PPO, LossInputs
 from rlpyt.core.records import AgentInputs
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.utils.buffer import buffer_method
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.misc import iterate_mb_idxs
-from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.tensor import valid_mean
 from tests.algos.pg.parts import Setup, lstm_agent
 
@@ -173,44 +172,6 @@ def test_own_returns() -> None:
     assert info.gradNorm == 0
 
 
-def test_constructor_may_lack_what_the_original_did() -> None:
-    class Copied(PolicyGradientAlgo):
-        def __init__(
-            self,
-            discount: float = 0.99,
-            learning_rate: float = 0.01,
-            value_loss_coeff: float = 0.5,
-            entropy_loss_coeff: float = 0.01,
-            OptimCls: Any = torch.optim.Adam,
-            gae_lambda: float = 1.0,
-            normalize_advantage: bool = False,
-        ) -> None:
-            save__init__args(locals())
-
-        def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
-            self.optimizer.zero_grad()
-            loss, entropy, perplexity = self.loss(samples)
-            loss.backward()
-            self.optimizer.step()
-            self.update_counter += 1
-            return OptInfo(loss.item(), 0.0, entropy.item(), perplexity.item())
-
-        def loss(self, samples: Any) -> Any:
-            return_, advantage, valid = self.process_returns(samples)
-            inputs = (samples.env.observation, samples.agent.prev_action, samples.env.prev_reward)
-            dist_info, value = self.agent(*inputs)
-            distribution = self.agent.distribution
-            logli = distribution.log_likelihood(samples.agent.action, dist_info)
-            pi_loss = -valid_mean(logli * advantage, valid)
-            value_loss = self.value_loss_coeff * valid_mean(0.5 * (value - return_) ** 2, valid)
-            entropy = distribution.mean_entropy(dist_info, valid)
-            loss = pi_loss + value_loss - self.entropy_loss_coeff * entropy
-            return loss, entropy, distribution.mean_perplexity(dist_info, valid)
-
-    infos = Setup(Copied()).train(0, 2)
-    assert np.isfinite([info.loss for info in infos]).all()
-
-
 class ByHand(PPO):
     """As most forks have it: the loop of the published code with a few changed lines."""
 
@@ -266,50 +227,3 @@ def test_optimize_agent_written_by_hand(agent: Any) -> None:
 
 
 # --- Constructors -------------------------------------------------------------------------------
-
-
-class Instead(PPO):
-    def __init__(
-        self,
-        mine: int = 7,
-        discount: float = 0.99,
-        learning_rate: float = 0.001,
-        value_loss_coeff: float = 1.0,
-        entropy_loss_coeff: float = 0.01,
-        OptimCls: Any = torch.optim.Adam,
-        optim_kwargs: Any = None,
-        clip_grad_norm: float = 1.0,
-        initial_optim_state_dict: Any = None,
-        gae_lambda: float = 1,
-        minibatches: int = 3,
-        epochs: int = 4,
-        ratio_clip: float = 0.1,
-        linear_lr_schedule: bool = True,
-        normalize_advantage: bool = False,
-    ) -> None:
-        if optim_kwargs is None:
-            optim_kwargs = {}
-        save__init__args(locals())
-
-
-class OwnSetUp(Instead):
-    """Sets up by hand, as the original did, which knew fewer settings."""
-
-    def initialize(
-        self, agent: Any, n_itr: int, batch_spec: Any, mid_batch_reset: bool, **kwargs: Any
-    ) -> None:
-        self.agent, self.n_itr, self.batch_spec = agent, n_itr, batch_spec
-        self.mid_batch_reset, self._ratio_clip = mid_batch_reset, self.ratio_clip
-        self.optimizer = self.OptimCls(agent.parameters(), self.learning_rate)
-        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda itr: 1.0)
-
-
-@pytest.mark.parametrize("written_by_hand", [(), (ByHand,)])
-def test_set_up_written_by_hand(written_by_hand: tuple[Any, ...]) -> None:
-    # Settings, statistics and generator were made by the library's initialize() only.
-    AlgoCls: Any = type("Mine", (OwnSetUp, *written_by_hand), {})
-    fresh = Setup(AlgoCls()).algo.state_dict()
-    setup = Setup(AlgoCls())
-    (info,) = setup.train()
-    assert len(info.loss) == 12
-    setup.algo.load_state_dict(fresh)
