@@ -9,7 +9,8 @@ On a GPU, random numbers are drawn by the host, so that results are those of the
 rounding.
 
 torch has to learn of the simulated device before its first backward pass, and cannot fork after
-one: tests run a function in another process, by :func:`apart`.
+one: tests run a function in another process, by :func:`apart`. Its server has imported what the
+functions need, and never computes.
 """
 
 from __future__ import annotations
@@ -213,8 +214,9 @@ def apart(function: Callable[..., Any], *args: Any) -> Any:
     """
     is_simulated = GPU not in args
     if is_simulated not in _processes:
-        spawn = multiprocessing.get_context("spawn")
-        _processes[is_simulated] = ProcessPoolExecutor(1, spawn, _begin, (is_simulated,))
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["torch._dynamo", "tests.contracts.test_accelerator"])
+        _processes[is_simulated] = ProcessPoolExecutor(1, context, _begin, (is_simulated,))
     return _processes[is_simulated].submit(function, *args).result(timeout=120)
 
 

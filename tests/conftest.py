@@ -35,10 +35,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# For devices that are not in use, torch.manual_seed formats a traceback: a millisecond for each test.
+HAS_GPU = torch.cuda.is_available()
+seed_torch = torch.manual_seed if HAS_GPU else torch.default_generator.manual_seed
+
+
 def seed_all() -> None:
     random.seed(0)
     np.random.seed(0)
-    torch.manual_seed(0)
+    seed_torch(0)
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
@@ -124,7 +129,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("full")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    if torch.cuda.is_available():
+    if HAS_GPU:
         return
     skip = pytest.mark.skip(reason="no CUDA device")
     for item in items:

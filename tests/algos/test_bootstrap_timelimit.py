@@ -306,12 +306,15 @@ ON_CRITICS = {"learning_rate": 1, "fixed_alpha": 1e-9}
 @pytest.mark.parametrize(
     ("AlgoCls", "settings", "limit", "n", "mid_batch_reset"),
     [
-        (R2D1, ON_Q, 2, 1, True),
         (R2D1, {**ON_Q, "double_dqn": False, "warmup_T": 0}, 3, 2, True),
         (R2D1, BY_PRIORITY, 3, 4, False),
-        (RecurrentSAC, ON_CRITICS, 2, 1, True),
-        (RecurrentSAC, {**ON_CRITICS, "warmup_T": 0}, 3, 2, True),
         (RecurrentSAC, ON_CRITICS, 3, 4, False),
+        *[
+            (R2D1, ON_Q, 2, 1, True),
+            (RecurrentSAC, ON_CRITICS, 2, 1, True),
+            (RecurrentSAC, {**ON_CRITICS, "warmup_T": 0}, 3, 2, True),
+        ]
+        * FULL,
     ],
 )
 def test_values_of_recurrent_agents_are_exact(

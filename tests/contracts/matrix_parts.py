@@ -216,6 +216,7 @@ def make_runner(RunnerCls, SamplerCls, name, agent=None, **kwargs):
         eval_n_envs=2,
         eval_max_steps=2 * 2 * HORIZON,
     )
+    sampler.example_subprocess = False
     affinity = WORKERS
     if n_ranks > 1:
         affinity, kwargs = [WORKERS] * n_ranks, {"start_method": "fork", **kwargs}

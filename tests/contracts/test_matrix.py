@@ -47,7 +47,7 @@ from tests.contracts.matrix_parts import (
 from tests.resources import open_files
 from tests.runners.async_parts import descendants, no_process_is_left, values
 from tests.runners.parts import train
-from tests.selection import selected
+from tests.selection import FULL, selected
 
 N_TRAJS = N_ITRS * STEPS // HORIZON  # At least, in each process.
 N_EVAL_TRAJS = 4  # At least, in each evaluation.
@@ -227,7 +227,7 @@ def test_algorithms_that_train_while_sampling_are_not_synchronous(RunnerCls, tmp
     ("name", "SamplerCls", "RunnerCls"),
     [
         ("PPO", "CpuSampler", "MinibatchRlEval"),
-        ("SAC", "GpuSampler", "MinibatchRl"),
+        *[("SAC", "GpuSampler", "MinibatchRl")] * FULL,
         ("A2C", "CpuSampler", "SyncRl"),
         ("DQN", "AsyncGpuSampler", "AsyncRlEval"),
     ],

@@ -109,6 +109,7 @@ def use_sampler(runner, SamplerCls, n_workers):
         is_served = SamplerCls is not CpuSampler
         kwargs["CollectorCls"] = SERVED[serial.CollectorCls] if is_served else serial.CollectorCls
     runner.sampler = SamplerCls(**kwargs)
+    runner.sampler.example_subprocess = False
     if SamplerCls is AlternatingSampler and runner.agent.recurrent:
         runner.agent = as_alternating(runner.agent)
 

@@ -63,7 +63,7 @@ if FULL:
 # Their models and agents are those of others.
 REPEATED = {
     *("cat_dqn", "munchausen_dqn", "munchausen_iqn", "pqn", "a2c_lstm", "ppo_rnd"),
-    *("ddpg", "redq", "droq", "tqc"),
+    *("ddpg", "redq", "droq", "tqc", "qr_dqn", "crossq", "sac_v"),
 }
 LEFT_OUT = set() if FULL else REPEATED
 

@@ -12,6 +12,7 @@ from rlpyt.experiments.command import main
 from rlpyt.experiments.verification import RECORD, verify
 from rlpyt.utils.logging import context
 from tests.experiments.parts import invoke, refused
+from tests.selection import FULL
 
 PPO = ["ppo", "CartPole-v1", "batch_T=10", "batch_B=4", "minibatches=2", "epochs=1"]
 REPLAY = ["batch_B=4", "batch_size=8", "min_steps_learn=40", "replay_size=300", "replay_ratio=1"]
@@ -201,10 +202,14 @@ RUNS = {
 }
 
 
+# Every sampler, and evaluation; a policy and values, with and without memory.
+DEFAULT = ["ppo lstm alternating", "pqn vector", "dqn evaluated", "td3 cpu"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("words", RUNS.values(), ids=RUNS)
-def test_runs_of_other_algorithms_and_samplers_are_verified(words, tmp_path):
-    verdict = verify(train(tmp_path, *words), 9)
+@pytest.mark.parametrize("name", RUNS if FULL else DEFAULT)
+def test_runs_of_other_algorithms_and_samplers_are_verified(name, tmp_path):
+    verdict = verify(train(tmp_path, *RUNS[name]), 9)
     assert not verdict.differences
     assert len(verdict.intervals) == verdict.n_intervals == 4
     assert verdict.n_rows >= 4

@@ -1,6 +1,6 @@
 """R2D1 and PQN solve a task that cannot be solved without memory, and that DQN does not solve.
 
-Both run with the other tests, with one seed; DQN, and more seeds, with
+R2D1 runs with the other tests, with one seed; PQN, DQN, and more seeds, with
 ``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.
 """
 
@@ -50,6 +50,7 @@ def test_memory_is_learned(seed):
     assert best >= 0.7, "without memory, the mean is at most 0"
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("seed", SEEDS)
 def test_memory_is_learned_without_replay(seed):
     algo = PQN(discount=0.9, learning_rate=3e-3, q_lambda=0.9, eps_steps=8e3)

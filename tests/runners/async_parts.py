@@ -45,7 +45,9 @@ def make_aiming():
 
 def make_sampler(kind="serial", EnvCls=TMaze, batch_T=4, batch_B=4, **kwargs):
     kwargs = {"max_decorrelation_steps": 0, "env_kwargs": {}, **kwargs}
-    return SAMPLERS[kind](EnvCls=EnvCls, batch_T=batch_T, batch_B=batch_B, **kwargs)
+    sampler = SAMPLERS[kind](EnvCls=EnvCls, batch_T=batch_T, batch_B=batch_B, **kwargs)
+    sampler.example_subprocess = False
+    return sampler
 
 
 def make_runner(

@@ -359,7 +359,7 @@ def as_one_vector(kwargs):
 
 
 def start(SamplerCls, n_workers=2, agent=None, seed=3, bootstrap_value=True, **kwargs):
-    """An initialized sampler, and its agent."""
+    """An initialized sampler, and its agent; the example step is made in this process."""
     kwargs = {
         "EnvCls": DiceEnv,
         "env_kwargs": {},
@@ -373,7 +373,9 @@ def start(SamplerCls, n_workers=2, agent=None, seed=3, bootstrap_value=True, **k
         kwargs = as_one_vector(kwargs)
     elif collectors is not None:
         kwargs["CollectorCls"] = collectors[hasattr(SamplerCls, "gpu")]
+    in_subprocess = kwargs.pop("example_subprocess", False)
     sampler = SamplerCls(**kwargs)
+    sampler.example_subprocess = in_subprocess
     agent = agent or RuleAgent()
     initialize = {"agent": agent, "seed": seed, "bootstrap_value": bootstrap_value}
     if SamplerCls not in (SerialSampler, VectorSampler):

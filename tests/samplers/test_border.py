@@ -34,6 +34,7 @@ from tests.runners.parts import CountingAlgo, QuietAgent, train
 from tests.samplers.parallel_parts import PARALLEL, VectorOf
 from tests.samplers.parts import EchoAgent
 from tests.samplers.test_async_samplers import SharedMixin
+from tests.selection import each_once
 
 Pair = namedtuple("Pair", ["near", "far"])
 Info = namedtuple("Info", ["count"])
@@ -133,8 +134,7 @@ OTHER_SHAPES = {"()": 5.0, "(1,)": [5.0], "(3,)": np.ones(3), "(1, 1)": [[5.0]],
 # --- Shapes ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", OTHER_SHAPES)
-@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+@pytest.mark.parametrize(("SamplerCls", "shape"), each_once(SAMPLERS, OTHER_SHAPES))
 def test_an_observation_of_another_shape_is_refused(SamplerCls, shape):
     # Those of one number were broadcast, and None became nan.
     env_kwargs = [{}, {"late": OTHER_SHAPES[shape]}]

@@ -141,7 +141,7 @@ def test_fault_at_the_start(SamplerCls, how, where):
 def test_fault_in_the_example_step(how):
     begin = time.monotonic()
     with pytest.raises(WorkerError) as info:
-        start(CpuSampler, EnvCls=FaultyEnv, env_kwargs={"how": how})
+        start(CpuSampler, EnvCls=FaultyEnv, env_kwargs={"how": how}, example_subprocess=True)
     assert time.monotonic() - begin < AT_ONCE
     who = r"the example step, in a temporary process, process \d+ "
     assert re.match(who + MESSAGES[how], str(info.value)), str(info.value)
@@ -150,7 +150,7 @@ def test_fault_in_the_example_step(how):
 def test_an_example_step_that_hangs(monkeypatch):
     monkeypatch.setattr("rlpyt.samplers.buffer.EXAMPLE_TIMEOUT_S", 0.5)
     with pytest.raises(RuntimeError, match="the example step took over"):
-        start(CpuSampler, EnvCls=FaultyEnv, env_kwargs={"how": "hang"})
+        start(CpuSampler, EnvCls=FaultyEnv, env_kwargs={"how": "hang"}, example_subprocess=True)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ class SluggishEnv(DiceEnv):
 def test_what_is_slow_again_and_again_does_not_hang():
     # Only steps counted as a heartbeat, and starts of another environment.
     kwargs = {"worker_timeout_s": 1.5, "max_decorrelation_steps": 0, "batch_T": 40}
-    kwargs |= {"EnvCls": SluggishEnv, "CollectorCls": "wait", "example_subprocess": False}
+    kwargs |= {"EnvCls": SluggishEnv, "CollectorCls": "wait"}
     sampler, _ = start(CpuSampler, 1, batch_B=1, **kwargs)
     for itr in range(2):
         samples, _ = sampler.obtain_samples(itr)
@@ -306,7 +306,7 @@ def test_environments_may_start_processes(SamplerCls, tmp_path):
     """They could not be terminated, and that of the example step was left behind."""
     pids = tmp_path / "pids"
     kwargs = {"EnvCls": HelpedEnv, "env_kwargs": {"pids": pids}, "worker_timeout_s": 20.0}
-    sampler, _ = start(SamplerCls, **kwargs)
+    sampler, _ = start(SamplerCls, **kwargs, example_subprocess=True)
     sampler.obtain_samples(0)
     sampler.shutdown()
     helpers = [int(pid) for pid in pids.read_text().split()]
@@ -428,9 +428,14 @@ def assert_all_are_gone(process, workers, shared):
 @pytest.mark.parametrize(
     ("method", "how", "indices"),
     [
-        ("fork", "end", "02"),
-        ("spawn", "interrupt", "0"),
-        *[("fork", "kill", "02"), ("fork", "interrupt", "02"), ("forkserver", "kill", "1")] * FULL,
+        ("fork", "kill", "02"),
+        *[
+            ("fork", "end", "02"),
+            ("fork", "interrupt", "02"),
+            ("spawn", "interrupt", "0"),
+            ("forkserver", "kill", "1"),
+        ]
+        * FULL,
     ],
 )
 def test_the_workers_end_with_the_samplers(tmp_path, method, how, indices):

@@ -217,8 +217,13 @@ class TestBoth:
     @pytest.mark.parametrize(
         "variant",
         [
-            {"double_dqn": True, "prioritized_replay": True, "n_step_return": 2},
-            {"noisy": True, "dueling": True},
+            {
+                "double_dqn": True,
+                "prioritized_replay": True,
+                "n_step_return": 2,
+                "noisy": True,
+                "dueling": True,
+            },
         ],
     )
     def test_learns_the_reward_of_each_action(

@@ -14,7 +14,6 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 from tests.learning.test_dqn import best_return
-from tests.selection import FULL
 
 SETTINGS = {
     "learning_rate": 1e-3,
@@ -56,8 +55,8 @@ def make_runner(algo, CollectorCls=CpuResetCollector, **kwargs):
     return MinibatchRl(**roles, log_interval_steps=64, seed=0, **kwargs)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, *[0, 2] * FULL])
+@pytest.mark.full  # Below, with fewer steps, the bonus becomes small.
+@pytest.mark.parametrize("seed", [1, 0, 2])
 def test_a_distant_reward_is_found(seed):
     best = best_return(
         RndPPO(**SETTINGS),

@@ -19,6 +19,7 @@ from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.learning.aiming import Aiming
+from tests.selection import FULL
 
 SPEC = BatchSpec(T=6, B=3)
 SETTINGS: dict[str, Any] = {
@@ -233,13 +234,16 @@ def naive_losses(run: Run) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 CASES: list[dict[str, Any]] = [
     {},
-    {"warmup_T": 0, "n_step_return": 1},
-    {"store_rnn_state_interval": 1, "n_step_return": 3, "batch_T": 1},
     {"store_rnn_state_interval": 0},
     {"mid_batch_reset": False, "store_rnn_state_interval": 3},
-    {"recorded": True},
     {"recorded": True, "n_step_return": 4, "warmup_T": 0},
 ]
+if FULL:
+    CASES += [
+        {"warmup_T": 0, "n_step_return": 1},
+        {"store_rnn_state_interval": 1, "n_step_return": 3, "batch_T": 1},
+        {"recorded": True},
+    ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
