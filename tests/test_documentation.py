@@ -31,7 +31,7 @@ from tests.experiments.parts import invoke
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *(p for p in sorted(DOCS.rglob("*.md")) if "_build" not in p.parts)]
-LONGEST = 450  # Steps of a run.
+LONGEST = 250  # Steps of a run.
 STEPS = re.compile(r"\b((?:n|\w*interval)_steps|min_steps_learn)=(\d[\d.e]*)")
 
 
@@ -64,8 +64,8 @@ def shortened(page: Path) -> list[str]:
 
 
 def with_programs() -> list[Any]:
-    """Pages with programs; one that starts a sweep, which takes long, with ``RLPYT_FULL=1``."""
-    full = {DOCS / "sweeps.md": pytest.mark.full}
+    """Pages with programs; a sweep, and memory with three networks, with ``RLPYT_FULL=1``."""
+    full = {DOCS / name: pytest.mark.full for name in ("sweeps.md", "algorithms/sac_lstm.md")}
     marks = {page: full.get(page, pytest.mark.slow) for page in PAGES if programs(page)}
     return [pytest.param(page, marks=mark, id=name(page)) for page, mark in marks.items()]
 

@@ -11,6 +11,7 @@ from rlpyt.envs import gym, gym_schema
 from rlpyt.envs.check import check_env
 from rlpyt.envs.toy import Catch, Counter, TMaze
 from rlpyt.utils.buffer import buffer_from_example, get_leading_dims
+from tests.selection import FULL
 
 
 class Nested(gymnasium.Env):
@@ -97,11 +98,10 @@ ENVS = {
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gymnasium")
 
 
-SLOW = "Breakout, 84 x 84, every frame"
-MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name == SLOW)) for name in ENVS]
+REPEATED = "Breakout, 84 x 84, every frame"  # The other games do the same.
 
 
-@pytest.fixture(params=MARKED, ids=list(ENVS))
+@pytest.fixture(params=[name for name in ENVS if FULL or name != REPEATED])
 def make_env(request, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # MuJoCo writes its log where it runs.
     return ENVS[request.param]

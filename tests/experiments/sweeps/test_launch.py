@@ -22,6 +22,7 @@ from rlpyt.experiments.sweeps.launch import (
     run_experiments,
 )
 from rlpyt.experiments.sweeps.run import RUNNING, read_status
+from tests.selection import FULL
 from tests.waiting import wait_until
 
 CODE = encode_affinity(n_cpu_core=1, cpu_per_run=1, hyperthread_offset=0, n_socket=1)
@@ -190,7 +191,7 @@ def test_failures_are_reported_and_the_others_run(script, tmp_path, capfd):
 def test_a_sweep_that_is_ended_takes_its_runs_along(script, tmp_path):
     env = {**os.environ, "PYTHONPATH": str(Path(launch.__file__).parents[3])}
     managers = {}
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGTERM, *[signal.SIGINT] * FULL):
         program = tmp_path / f"sweep_{number}.py"
         program.write_text(
             textwrap.dedent(f"""
