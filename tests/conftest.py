@@ -35,7 +35,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# For devices that are not in use, torch.manual_seed formats a traceback: a millisecond for each test.
+# For kinds of devices not in use, torch.manual_seed formats a traceback: a millisecond a test.
 HAS_GPU = torch.cuda.is_available()
 seed_torch = torch.manual_seed if HAS_GPU else torch.default_generator.manual_seed
 
