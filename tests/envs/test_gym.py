@@ -174,16 +174,6 @@ def test_dict_actions_in_records_reach_the_environment_as_dicts():
     assert env.unwrapped.seen == {"a": 2, "b c": np.ones(1)}
 
 
-def test_reset_of_a_subclass_may_stand_alone():
-    class Own(gym.GymEnvWrapper):
-        def reset(self):
-            return self.observation_space.convert(self.env.reset()[0])
-
-    env = Own(Scripted(reward=3.0))
-    env.reset()
-    assert env.step(0).reward == 3
-
-
 def test_construction_leaves_no_trace():
     env = gym.GymEnvWrapper(gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1")))
     assert env.env.obs_rms.count == pytest.approx(1e-4)
@@ -222,15 +212,6 @@ def test_attributes_of_the_environment_are_at_hand():
     with pytest.raises(AttributeError):
         _ = env.nothing_of_this_name
     env.close()
-
-
-def test_spaces_can_be_replaced_by_subclasses():
-    class Mine(gym.GymEnvWrapper):
-        def __init__(self, env):
-            super().__init__(env)
-            self.observation_space = self.action_space
-
-    assert Mine(Scripted()).spaces.observation.n == 2
 
 
 # --- Seeds ----------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from rlpyt.core.records import AgentSamples, Samples
-from rlpyt.replays.async_ import AsyncReplayBufferMixin, BatchQueue
-from rlpyt.replays.non_sequence.prioritized import AsyncPrioritizedReplayBuffer, PrioritizedReplay
-from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
+from rlpyt.replays.async_ import BatchQueue
+from rlpyt.replays.non_sequence.prioritized import AsyncPrioritizedReplayBuffer
+from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer
 from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
 from rlpyt.utils.buffer import np_mp_array_spawn
 from rlpyt.utils.shared_array import shared_memory_for
@@ -179,13 +179,6 @@ def test_subclass_that_reads_and_writes_the_storage_itself():
     buffer = make(Own)
     assert buffer.samples.reward[:3, 0].tolist() == [100, 1, 2]
     assert buffer.sample_batch(5).action.shape == (5,)
-
-
-def test_own_composition():
-    class Own(AsyncReplayBufferMixin, PrioritizedReplay, UniformReplayBuffer):
-        pass
-
-    assert type(make(Own).priority_tree) is AsyncSumTree
 
 
 def test_a_refused_batch_changes_nothing():

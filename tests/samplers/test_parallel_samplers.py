@@ -11,16 +11,12 @@ import torch
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
-from rlpyt.core.records import BatchSpec, EnvStep, TrajInfo
+from rlpyt.core.records import EnvStep, TrajInfo
 from rlpyt.envs.toy import Catch
-from rlpyt.processes.launch import use_batch_scheduling
 from rlpyt.processes.supervisor import WorkerError
-from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartCollector
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
-from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuResetCollector, CpuSampler
-from rlpyt.samplers.parallel.gpu.action_server import AlternatingActionServer
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     AlternatingSampler,
 )
@@ -29,7 +25,6 @@ from rlpyt.samplers.parallel.gpu.sampler import (
     GpuSampler,
     GpuSamplerBase,
     StepBuffer,
-    build_step_buffer,
 )
 from rlpyt.samplers.parallel.worker import initialize_worker, sampling_process
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -126,18 +121,6 @@ def test_environments_are_in_workers_that_leave_their_waker_the_cpu(SamplerCls):
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
-def test_a_worker_keeps_a_policy_that_somebody_chose():
-    with mp.get_context("fork").Pool(1) as pool:
-        assert pool.apply(_idle_policies) == (os.SCHED_IDLE, os.SCHED_IDLE)
-
-
-def _idle_policies():
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    before = os.sched_getscheduler(0)
-    use_batch_scheduling()
-    return before, os.sched_getscheduler(0)
-
-
 @pytest.mark.parametrize(
     "affinity", [{"workers_cpus": [CPUS[0]] * 2, "set_affinity": False}, {"workers_cpus": 2}]
 )
@@ -216,98 +199,6 @@ def test_parameters_and_epsilon_reach_the_workers(method):
 
 
 # --- Samplers of programs -------------------------------------------------------------------------
-
-
-class FromTheBase(ParallelSamplerBase):
-    """Sampler over the base class, with a flag of its own in ``sync`` and a shutdown of its own."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, CollectorCls=ReadsLevel, **kwargs)
-
-    def _build_parallel_ctrl(self, n_worker):
-        super()._build_parallel_ctrl(n_worker)
-        self.sync.level = mp.RawValue("i", 5)
-
-    def shutdown(self):
-        self.ctrl.quit.value = True
-        self.ctrl.barrier_in.wait()
-        for worker in self.workers:
-            worker.join()
-
-
-class ReadsLevel(CpuResetCollector):
-    def collect_batch(self, agent_inputs, traj_infos, itr):
-        result = super().collect_batch(agent_inputs, traj_infos, itr)
-        self.samples_np.env.reward[:] = self.sync.level.value
-        return result
-
-
-def test_a_sampler_over_the_base_class():
-    # It failed in the constructor; its shutdown was called before anything had been started.
-    sampler = FromTheBase(Catch, {}, 3, 2)
-    sampler.initialize(MlpDqnAgent(), affinity={"workers_cpus": 2}, seed=0)
-    samples, _ = sampler.obtain_samples(0)
-    assert (samples.env.reward == 5).all()
-    sampler.shutdown()
-    assert not any(worker.is_alive() for worker in sampler.workers)
-
-
-def test_workers_started_with_the_arguments_of_the_original():
-    """As in a copy of the whole sampler, with queues and barriers of multiprocessing."""
-    agent, env = MlpDqnAgent(), Catch()
-    agent.initialize(env.spaces, share_memory=True)
-    spec = BatchSpec(12, 2)
-    samples, samples_np, _ = build_samples_buffer(
-        agent, env, spec, env_shared=True, agent_shared=True
-    )
-    infos, eval_infos = mp.Queue(), mp.Queue()
-    ctrl = AttrDict(
-        quit=mp.RawValue("b", False),
-        barrier_in=mp.Barrier(2),
-        barrier_out=mp.Barrier(2),
-        do_eval=mp.RawValue("b", False),
-        itr=mp.RawValue("l", 0),
-    )
-    common = {
-        "EnvCls": Catch,
-        "env_kwargs": {},
-        "agent": agent,
-        "batch_T": spec.T,
-        "CollectorCls": CpuResetCollector,
-        "TrajInfoCls": TrajInfo,
-        "traj_infos_queue": infos,
-        "ctrl": ctrl,
-        "max_decorrelation_steps": 0,
-        "torch_threads": 1,
-        "global_B": 2,
-        "eval_n_envs": 1,
-        "eval_CollectorCls": CpuEvalCollector,
-        "eval_env_kwargs": {},
-        "eval_max_T": 30,
-        "eval_traj_infos_queue": eval_infos,
-    }
-    own = {
-        "rank": 0,
-        "env_ranks": [0, 1],
-        "seed": 1,
-        "cpus": None,
-        "n_envs": 2,
-        "samples_np": samples_np,
-        "sync": AttrDict(stop_eval=mp.RawValue("b", False)),
-    }
-    worker = mp.Process(target=sampling_process, args=(common, own))
-    worker.start()
-    ctrl.barrier_out.wait(30)
-    for ctrl.do_eval.value in (False, True):
-        ctrl.barrier_in.wait(30)
-        ctrl.barrier_out.wait(30)
-    assert isinstance(infos.get(timeout=30), TrajInfo)
-    assert isinstance(eval_infos.get(timeout=30), TrajInfo)
-    assert samples.env.done.any()
-    ctrl.quit.value = True
-    ctrl.barrier_in.wait(30)
-    worker.join(30)
-    assert worker.exitcode == 0
 
 
 # --- Collectors with a loop of their own ----------------------------------------------------------
@@ -419,18 +310,11 @@ class OwnSampler(OwnActionServer, GpuSamplerBase):
         return self.samples_pyt, drain_queue(self.traj_infos_queue)
 
 
-class InheritedCpuCollector(CpuResetCollector):
-    """A collector of the library in all but its loop."""
-
-    collect_batch = OwnCpuCollector.collect_batch
-
-
 @pytest.mark.parametrize(
     ("SamplerCls", "CollectorCls"),
     [
         (SerialSampler, OwnCpuCollector),
         (CpuSampler, OwnCpuCollector),
-        (CpuSampler, InheritedCpuCollector),
         (GpuSampler, OwnGpuCollector),
         (OwnSampler, GpuResetCollector),
         (AlternatingSampler, OwnGpuCollector),
@@ -579,27 +463,12 @@ class OwnEvaluationServer(OwnActionServer):
 class OwnEvaluatingSampler(OwnEvaluationServer, GpuSamplerBase): ...
 
 
-class WhollyOwnSampler(OwnEvaluatingSampler):
-    """Counts that every worker says when it is done."""
-
-    def evaluate_agent(self, itr):
-        self.ctrl.do_eval.value, self.sync.stop_eval.value = True, False
-        self.agent.eval_mode(itr)
-        self.ctrl.barrier_in.wait()
-        traj_infos = self.serve_actions_evaluation(itr)
-        self.ctrl.barrier_out.wait()
-        traj_infos += drain_queue(self.eval_traj_infos_queue, n_sentinel=self.n_worker)
-        self.ctrl.do_eval.value = False
-        return traj_infos
-
-
 @pytest.mark.parametrize("limit", [None, 3])
 @pytest.mark.parametrize(
     ("SamplerCls", "EvalCls"),
     [
         (GpuSampler, OwnServedEvaluation),
         (OwnEvaluatingSampler, GpuEvalCollector),
-        (WhollyOwnSampler, OwnServedEvaluation),
     ],
 )
 def test_served_evaluation_of_research_code(SamplerCls, EvalCls, limit):
@@ -672,29 +541,6 @@ def test_training_does_not_depend_on_how_far_an_evaluation_went(SamplerCls):
     torch.testing.assert_close(actions_after_an_evaluation(0), actions_after_an_evaluation(0.01))
 
 
-class CountingSampler(CpuSampler):
-    """Waits until every worker said that it is done."""
-
-    def evaluate_agent(self, itr):
-        self.ctrl.itr.value = itr
-        self.ctrl.do_eval.value, self.sync.stop_eval.value = True, False
-        self.ctrl.barrier_in.wait()
-        self.ctrl.barrier_out.wait()
-        traj_infos = drain_queue(self.eval_traj_infos_queue, n_sentinel=self.n_worker)
-        self.ctrl.do_eval.value = False
-        return traj_infos
-
-
-def test_workers_without_evaluation_report_that_they_are_done():
-    # They said nothing, and who counted them waited for ever.
-    evaluation = dict(eval_n_envs=1, eval_max_steps=20)
-    sampler, _ = start(CountingSampler, 2, EnvCls=CountEnv, **evaluation)
-    for itr in range(2):
-        assert [info.Return for info in sampler.evaluate_agent(itr)] == [10] * 5
-        sampler.obtain_samples(itr)
-    sampler.shutdown()
-
-
 class OwnInitialize(ParallelSamplerBase):
     """Calls the hooks in the order of the original, and starts the processes by itself.
 
@@ -759,30 +605,6 @@ def test_a_sampler_with_its_own_initialize(SamplerCls, OwnCls):
     assert theirs.n_shutdowns == 1
     assert [worker.exitcode for worker in theirs.workers] == [0, 0]
     ours.shutdown()
-
-
-class OwnBuffers(GpuSampler):
-    """Builds all buffers without the parent's help."""
-
-    def _build_buffers(self, env, bootstrap_value):
-        self.samples_pyt, self.samples_np, examples = build_samples_buffer(
-            self.agent, env, self.batch_spec, bootstrap_value, agent_shared=True, env_shared=True
-        )
-        self.step_buffer_pyt, self.step_buffer_np = build_step_buffer(examples, self.batch_spec.B)
-        step = self.step_buffer_pyt
-        self.agent_inputs = AgentInputs(step.observation, step.action, step.reward)
-        return examples
-
-
-def test_a_sampler_with_its_own_buffers():
-    # The null action was missing.
-    ours, _ = start(GpuSampler, EnvCls=CountEnv)
-    theirs, _ = start(OwnBuffers, EnvCls=CountEnv)
-    for itr in range(3):
-        batches = (sampler.obtain_samples(itr)[0] for sampler in (ours, theirs))
-        assert_equal(*(as_dict(batch) for batch in batches))
-    ours.shutdown()
-    theirs.shutdown()
 
 
 # --- Worker processes and hooks -------------------------------------------------------------------
@@ -898,22 +720,6 @@ class HookedSampler(GpuSampler):
     def _assemble_workers_kwargs(self, affinity, seed, n_envs_list):
         self.called.append("workers")
         return super()._assemble_workers_kwargs(affinity, seed, n_envs_list)
-
-
-class OwnAlternatingBase(GpuSamplerBase):
-    """A base class as in rlpyt 0.1.2, which says that it alternates in one word."""
-
-    alternating = True
-
-
-class OwnAlternatingSampler(AlternatingActionServer, OwnAlternatingBase):
-    pass
-
-
-def test_two_groups_of_an_alternating_sampler_of_ones_own():
-    # One group was served, while the agent turned from one half to the other at every step.
-    sampler, _ = start(OwnAlternatingSampler)
-    assert len(sampler.groups) == 2
 
 
 def test_every_hook_is_used_in_order():

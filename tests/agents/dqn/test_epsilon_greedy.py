@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from rlpyt.utils.logging import logger
-from rlpyt.utils.quick_args import save__init__args
 from tests.agents.parts import VectorDqnAgent, made
 
 
@@ -134,16 +133,6 @@ def test_is_logged_once_in_every_evaluation(monkeypatch: pytest.MonkeyPatch) -> 
         "Agent at itr 7, eval eps 0.001",
         "Agent at itr 20, eval eps 0.001",
     ]
-
-
-def test_interval_of_a_subclass_that_saves_its_own_first() -> None:
-    # The defaults of the base were used.
-    class Mine(VectorDqnAgent):
-        def __init__(self, eps_itr_min: int = 5, eps_itr_max: int = 9, **kwargs: Any) -> None:
-            save__init__args(locals())
-            super().__init__(**kwargs)
-
-    assert list(Mine()._eps_itr_min_max) == [5, 9]
 
 
 BAD_EPSILONS = [

@@ -96,27 +96,6 @@ class TestNetworks:
                 new = getattr(agent, f"target_{name}").state_dict()[key]
                 torch.testing.assert_close(new, old + 0.25)
 
-    @pytest.mark.parametrize("replaced", ["networks", "modules"])
-    def test_target_follows_what_is_replaced(self, replaced: str) -> None:
-        """What it had followed before was followed."""
-        agent = made()
-        agent.update_target(0.25)
-        if replaced == "modules":
-            agent.q_model.mlp = copy.deepcopy(agent.q_model.mlp)
-        else:
-            for name in ("q_model", "target_q_model"):
-                setattr(agent, name, agent.build_network("q_model"))
-        with torch.no_grad():
-            for q, target in zip(agent.q_model.parameters(), agent.target_q_model.parameters()):
-                q.fill_(4.0)
-                target.fill_(0.0)
-        agent.update_target(0.25)
-        assert all(bool((p == 1).all()) for p in agent.target_q_model.parameters())
-        agent.load_state_dict(
-            {name: getattr(agent, name).state_dict() for name in agent.network_names}
-        )
-        assert equal(agent.target_q_model, agent.q_model)
-
     @pytest.mark.parametrize("AgentCls", AGENTS)
     def test_state_of_the_policy_alone(self, AgentCls: Any) -> None:
         # It was refused; programs evaluate a policy without its critics.

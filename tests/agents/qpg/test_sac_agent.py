@@ -331,11 +331,3 @@ class Fixed:
 
     def sample_loglikelihood(self, dist_info: Any) -> Any:
         return dist_info.mean, dist_info.log_std.sum(-1)
-
-
-@pytest.mark.parametrize("distribution", [OldGaussian(dim=3), Fixed()])
-def test_distributions_of_ones_own(distribution: Any) -> None:
-    agent = make_agent()
-    agent.distribution = distribution
-    action, log_pi, _ = agent.pi(*inputs(4))
-    assert (action.shape, log_pi.shape) == ((4, 3), (4,))

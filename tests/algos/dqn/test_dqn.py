@@ -12,7 +12,7 @@ from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.logging import logger
-from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, made
+from tests.agents.parts import VectorDqnAgent, made
 from tests.algos.parts import SETTINGS, SPEC, batch, examples, initialized, make_algo, run
 
 
@@ -72,12 +72,6 @@ def test_replay_ratio_of_tenths_does_not_drift() -> None:
         algo._set_updates_due()
         numbers.append(algo.updates_per_optimize)
     assert numbers == [*[0] * 9, 1] * 100
-
-
-def test_number_of_updates_of_a_program_is_kept() -> None:
-    algo = make_algo(replay_ratio=1.5)
-    algo.updates_per_optimize = 2
-    assert [len(info.loss) for info in run(algo, 0, 6)] == [0, 0, 2, 2, 2, 2]
 
 
 def test_fractions_of_updates_are_resumed() -> None:
@@ -226,15 +220,6 @@ def test_replay_class_of_one_process_in_asynchronous_mode() -> None:
         algo.async_initialize(made(VectorDqnAgent()), 50, SPEC, True, examples())
 
 
-def test_agent_of_distributions_may_have_a_loss_of_its_own() -> None:
-    class Mine(DQN):
-        def loss(self, samples: Any) -> Any:
-            p = self.select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
-            return p.square().mean(), p.detach().sum(-1)
-
-    run(make_algo(Mine, agent=made(VectorCatDqnAgent())), 0, 3)
-
-
 def test_asynchronous_set_up() -> None:
     algo = DQN(**SETTINGS, ReplayBufferCls=AsyncUniformReplayBuffer, updates_per_sync=3)
     buffer = algo.async_initialize(made(VectorDqnAgent()), 50, SPEC, True, examples(), world_size=2)
@@ -289,36 +274,6 @@ def test_target_of_an_agent_that_follows_gradients() -> None:
     loss, _ = algo.loss(algo.sample_from_replay())
     loss.backward()
     assert all(p.grad is None for p in algo.agent.target_model.parameters())
-
-
-@pytest.mark.parametrize("double_dqn", [False, True])
-def test_agent_that_is_none_of_ours(double_dqn: bool) -> None:
-    class Agent:
-        recurrent = False
-        q_kind = None
-        device = torch.device("cpu")
-
-        def __init__(self) -> None:
-            self.linear = torch.nn.Linear(3, 4)
-
-        def parameters(self) -> Any:
-            return self.linear.parameters()
-
-        def __call__(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
-            return self.linear(observation)
-
-        target = __call__
-
-        def to_model_device(self, *inputs: Any) -> Any:
-            return inputs
-
-        def update_target(self, tau: float) -> None:
-            pass
-
-        def set_epsilon_itr_min_max(self, eps_itr_min: int, eps_itr_max: int) -> None:
-            pass
-
-    assert len(run(make_algo(agent=Agent(), double_dqn=double_dqn), 0, 3)[-1].loss) == 4
 
 
 def test_gradients_of_all_that_the_agent_trains_are_clipped() -> None:
@@ -407,16 +362,6 @@ def test_mean_q_of_the_actions_taken_is_logged(double_dqn: bool) -> None:
     info = run(algo, 0, 3)[-1]
     q = algo.agent(*drawn[0].agent_inputs)[torch.arange(16), drawn[0].action]
     assert info.qMean[0] == pytest.approx(q.mean().item())
-
-
-def test_loss_of_ones_own_keeps_no_mean_q() -> None:
-    class Mine(DQN):
-        def loss(self, samples: Any) -> Any:
-            q = self.select_at_indexes(samples.action, self.agent(*samples.agent_inputs))
-            return q.square().mean(), q.detach().abs()
-
-    info = run(make_algo(Mine), 0, 3)[-1]
-    assert (len(info.loss), len(info.qMean)) == (4, 0)
 
 
 # --- Priorities ---------------------------------------------------------------------------------

@@ -116,30 +116,6 @@ def test_replay_fits_the_observation(
     assert (buffer.rnn_state_interval, buffer.batch_T) == (4, 8)
 
 
-def test_replay_class_of_the_user_gets_the_same_keywords() -> None:
-    given: dict[str, Any] = {}
-
-    def make(**kwargs: Any) -> Any:
-        given.update(kwargs)
-        return PrioritizedSequenceReplayBuffer(**kwargs)
-
-    initialized(algo={"ReplayBufferCls": make, "warmup_T": 4, "pri_alpha": 0.5})
-    assert isinstance(given.pop("example"), SamplesToBufferRnn)
-    assert given == {
-        "size": 300,
-        "B": 3,
-        "discount": 0.9,
-        "n_step_return": 2,
-        "rnn_state_interval": 4,
-        "batch_T": 9,
-        "alpha": 0.5,
-        "beta": 0.9,
-        "default_priority": 1.0,
-        "input_priorities": True,
-        "input_priority_shift": 1,
-    }
-
-
 @pytest.mark.parametrize("prioritized_replay", [True, False])
 @pytest.mark.parametrize("interval", [0, 1, 4, 7])
 @pytest.mark.parametrize("batch_T", [1, 4, 6])
@@ -287,18 +263,6 @@ def test_blank_steps_are_known_whoever_decides_on_the_fields(
     assert bool(valid.all()) == mid_batch_reset
 
 
-def test_values_need_not_be_recorded_for_priorities_of_ones_own() -> None:
-    class OwnPriorities(R2D1):
-        def compute_input_priorities(self, samples: Any) -> Any:
-            return np.ones(samples.env.done.shape[1], np.float32)
-
-    agent_info = record_class("StateOnly", ("prev_rnn_state",))(STATE)
-    lacking = {"examples": {**EXAMPLES, "agent_info": agent_info}}
-    assert initialized(OwnPriorities, **lacking).input_priorities_are_used
-    with pytest.raises(ValueError, match=r"has no \['q'\]"):
-        initialized(**lacking)
-
-
 # --- Training -----------------------------------------------------------------------------------
 
 
@@ -358,20 +322,6 @@ def test_images(CollectorCls: Any) -> None:
 
 
 # --- What programs change -----------------------------------------------------------------------
-
-
-def test_constructor_of_a_subclass_may_lack_what_the_original_did() -> None:
-    class Mine(R2D1):
-        def __init__(self, **settings: Any) -> None:
-            for name, value in vars(R2D1(**settings)).items():
-                if name not in ("target_update_tau", "bootstrap_timelimit"):
-                    setattr(self, name, value)
-
-    run = Run(Mine, target_update_interval=1)
-    run.train(6)
-    assert run.algo.update_counter > 0
-    for online, target in zip(run.agent.model.parameters(), run.agent.target_model.parameters()):
-        assert torch.equal(online, target)
 
 
 @pytest.mark.gpu

@@ -425,28 +425,6 @@ def test_another_schedule_in_the_place_of_the_linear_one() -> None:
     assert other.algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.05)
 
 
-def test_a_schedule_of_ones_own_without_the_linear_one() -> None:
-    # It was advanced here as well, and ratio_clip fell to zero.
-    class Stepwise(PPO):
-        def initialize(self, *args: Any, **kwargs: Any) -> None:
-            super().initialize(*args, **kwargs)
-            self.lr_scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, gamma=0.5)
-
-        def optimize_agent(self, *args: Any) -> Any:
-            info = super().optimize_agent(*args)
-            self.lr_scheduler.step()
-            return info
-
-    setup = Setup(Stepwise(learning_rate=0.4, linear_lr_schedule=False), n_itr=4)
-    found = []
-    for itr in range(4):
-        found.append(setup.algo.optimizer.param_groups[0]["lr"])
-        setup.train(itr, itr + 1)
-    assert found == pytest.approx([0.4, 0.4, 0.2, 0.2])
-    assert setup.algo.ratio_clip == 0.1
-    assert setup.algo.optim_state_dict()["schedule"]["last_epoch"] == 4
-
-
 def test_schedule_goes_on_from_the_state_of_the_optimizer() -> None:
     # The schedule was no part of it, and began anew.
     setup = Setup(PPO(learning_rate=0.1), n_itr=4)

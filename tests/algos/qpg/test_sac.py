@@ -443,14 +443,6 @@ def test_alpha_is_learned_or_fixed(fixed_alpha: Any) -> None:
         assert algo.alpha_optimizer is None
 
 
-@pytest.mark.parametrize("alpha", [torch.tensor([0.25]), 0.25])
-def test_alpha_may_be_assigned(alpha: Any) -> None:
-    algo = make_algo()
-    algo._alpha = alpha
-    assert algo._alpha.item() == pytest.approx(0.25)
-    assert algo._log_alpha.exp().item() == pytest.approx(0.25)
-
-
 def test_fixed_alpha_prevails_over_a_loaded_one() -> None:
     # It was overwritten by what another run had learned.
     learned = make_algo()
@@ -593,53 +585,6 @@ class OwnLog(SAC):
         opt_info.piLoss.extend([losses[2].detach()] * 2)
 
 
-def test_a_log_of_ones_own() -> None:
-    info = run(make_algo(OwnLog), 0, 4)[-1]
-    assert (len(info.piLoss), len(info.q1Loss)) == (8, 0)
-
-
-def test_only_classes_that_name_their_networks_are_compared_with_the_agent() -> None:
-    class OwnLoss(SAC):
-        def loss(self, samples: Any) -> Any:
-            return super().loss(samples)
-
-    agent = make_agent()
-    agent.recurrent = True
-    make_algo(OwnLoss, agent=agent)
-    with pytest.raises(ValueError, match="is recurrent"):
-        make_algo(agent=agent)
-    waiting = {"mid_batch_reset": False, "examples": examples()}
-    OwnLoss(**SETTINGS).initialize(make_agent(), 100, SPEC, **waiting)
-
-
-def test_initialize_of_ones_own() -> None:
-    # As in the original, it need not know of other processes.
-    class OwnInitialize(SAC):
-        def initialize(self, agent: Any, n_itr: int, batch_spec: Any, *args: Any) -> None:
-            self.agent, self.n_itr, self.batch_spec = agent, n_itr, batch_spec
-            self.mid_batch_reset, self.updates_per_optimize, self.min_itr_learn = True, 2, 2
-            agent.give_min_itr_learn(2)
-            self.initialize_replay_buffer(examples(), batch_spec)
-            self.optim_initialize()
-
-    algo = OwnInitialize(**SETTINGS)
-    algo.initialize(make_agent(spaces=BOX), 100, SPEC)
-    assert algo.target_entropy == make_algo(spaces=BOX).target_entropy
-    infos = run(algo, 0, 4)
-    assert len(infos[-1].piLoss) == 2
-    assert np.isfinite(infos[-1].piLoss).all()
-
-
-def test_prior_with_optimizers_of_ones_own() -> None:
-    class OwnOptimizers(SAC):
-        def optim_initialize(self, rank: int = 0) -> None:
-            self.pi_optimizer = torch.optim.Adam(self.agent.pi_parameters())
-
-    action = torch.rand(4, 3)
-    algos = [make_algo(Cls, action_prior="gaussian") for Cls in (SAC, OwnOptimizers)]
-    torch.testing.assert_close(*(algo.get_action_prior(action) for algo in algos))
-
-
 def test_sac_needs_reparameterization() -> None:
     with pytest.raises(NotImplementedError, match="SAC_V"):
         make_algo(reparameterize=False)
@@ -673,16 +618,6 @@ def test_infos() -> None:
 
 
 # --- Extension points -----------------------------------------------------------------------------
-
-
-def test_loss_may_return_plain_tuples() -> None:
-    class Mine(SAC):
-        def loss(self, samples: Any) -> Any:
-            losses, values = super().loss(samples)
-            q1_loss, q2_loss, pi_loss, alpha_loss = losses
-            return (q1_loss, 2 * q2_loss, pi_loss, alpha_loss), values
-
-    assert len(run(make_algo(Mine), 0, 3)[-1].q2Loss) == 4
 
 
 @pytest.mark.gpu
