@@ -5,14 +5,11 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.dqn import mlp_agent
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.agents.pg import generic
 from rlpyt.agents.pg.atari import AtariFfAgent
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
-from rlpyt.agents.pg.mujoco import MujocoFfAgent
-from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.sac_discrete_agent import DiscreteSacAgent
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
@@ -156,30 +153,6 @@ def test_model_without_a_mask() -> None:
     observation, *others = inputs(B)
     dist_info, _ = agent(observation, *others)
     assert (dist_info.prob[observation.action_mask == 0] == 0).all()
-
-
-@pytest.mark.parametrize(
-    ("agent", "env_spaces", "name"),
-    [
-        (MujocoFfAgent(), spaces(FloatBox(-1, 1, (2,))), "action space"),
-        (SacAgent(), spaces(FloatBox(-1, 1, (2,))), "action space"),
-        (generic.GenericFfAgent(), spaces(IntBox(0, A, (2,))), "action space"),
-        (generic.GenericFfAgent(), spaces(mask=A + 1), "action_mask has shape"),
-        (mlp_agent.MlpDqnAgent(), spaces(mask=A - 1), "action_mask has shape"),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_refusals(agent: Any, env_spaces: EnvSpaces, name: str) -> None:
-    with pytest.raises(ValueError, match=name) as error:
-        agent.initialize(env_spaces)
-    assert "\n" not in str(error.value)
-
-
-def test_agents_that_take_no_masks() -> None:
-    agent = BaseAgent(ModelCls=Plain)
-    agent.initialize(spaces())
-    with pytest.raises(NotImplementedError, match="mask_outputs"):
-        agent.run_model(agent.model, *inputs(B))
 
 
 class Reader(Plain):

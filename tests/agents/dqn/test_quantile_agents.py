@@ -9,9 +9,7 @@ import torch
 
 from rlpyt.agents.dqn.atari.atari_iqn_agent import AtariIqnAgent
 from rlpyt.agents.dqn.atari.atari_qrdqn_agent import AtariQrDqnAgent
-from rlpyt.agents.dqn.iqn_agent import IqnAgent
 from rlpyt.agents.dqn.mlp_agent import MlpIqnAgent, MlpQrDqnAgent
-from rlpyt.agents.dqn.qrdqn_agent import QrDqnAgent
 from rlpyt.core.records import EnvSpaces
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.buffer import leaves
@@ -94,13 +92,6 @@ def test_target_follows_and_state_can_be_loaded(AgentCls: Any) -> None:
     other = made(AgentCls(initial_model_state_dict=agent.state_dict()))
     for name, value in other.state_dict()["target"].items():
         assert torch.equal(value, state["model"][name])
-
-
-def test_there_is_at_least_one() -> None:
-    with pytest.raises(ValueError, match="n_quantiles is 0: make it at least 1"):
-        QrDqnAgent(n_quantiles=0)
-    with pytest.raises(ValueError, match="n_tau is 0: make it at least 1"):
-        IqnAgent(n_tau=0)
 
 
 @pytest.mark.parametrize("AgentCls", [AtariQrDqnAgent, AtariIqnAgent])

@@ -10,9 +10,6 @@ import torch
 
 from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent, AtariR2d1AlternatingAgent
 from rlpyt.agents.dqn.mlp_agent import MlpR2d1Agent, MlpR2d1AlternatingAgent
-from rlpyt.agents.dqn.r2d1_agent import (
-    R2d1AgentBase,
-)
 from rlpyt.core.records import EnvSpaces
 from rlpyt.spaces.int_box import IntBox
 from tests.agents.parts import SPACES, inputs, made
@@ -112,15 +109,6 @@ def test_state_may_be_one_tensor(AgentCls: Any) -> None:
     q, _ = agent(*data, torch.ones(1, 3, 4), reset=reset)
     alone, _ = agent(*(part[2:, 1:2] for part in data), None)
     assert torch.allclose(q[2:, 1:2], alone, atol=1e-6)
-
-
-def test_base_without_a_mixin_names_what_it_lacks() -> None:
-    class Mine(MlpR2d1Agent):
-        prev_rnn_state = R2d1AgentBase.prev_rnn_state
-
-    agent = made(Mine())
-    with pytest.raises(NotImplementedError, match="Mine keeps no recurrent state: put Recurrent"):
-        agent.step(*inputs(2))
 
 
 def test_initial_state_and_target() -> None:

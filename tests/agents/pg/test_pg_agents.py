@@ -9,16 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
+from rlpyt.agents.pg.atari import AtariFfAgent
 from rlpyt.agents.pg.base import AgentInfo, AgentInfoRnn
-from rlpyt.agents.pg.categorical import CategoricalPgAgent
-from rlpyt.agents.pg.gaussian import GaussianPgAgent, RecurrentGaussianPgAgent
-from rlpyt.agents.pg.generic import GenericFfAgent
-from rlpyt.agents.pg.mujoco import MujocoFfAgent
-from rlpyt.core.records import EnvSpaces
 from rlpyt.utils.buffer import map_buffer
 from rlpyt.utils.collections import is_namedarraytuple
-from tests.agents.pg.parts import AGENTS, IMAGE, RECORD, RECURRENT, VECTOR, inputs, make_agent
+from tests.agents.pg.parts import AGENTS, IMAGE, RECURRENT, inputs, make_agent
 
 LEADING_DIMS = [(), (1,), (4,)]
 
@@ -179,28 +174,6 @@ def test_evaluation_draws_actions_unless_told_otherwise() -> None:
     agent, data = make_agent("atari_ff"), inputs(IMAGE, 200)
     agent.eval_mode(1)
     assert not torch.equal(agent.step(*data).action, agent.step(*data).action)
-
-
-@pytest.mark.parametrize(
-    ("AgentCls", "env_spaces", "message"),
-    [
-        (AtariFfAgent, VECTOR, "AtariFfAgent needs one discrete action.*FloatBox"),
-        (AtariLstmAgent, VECTOR, "AtariLstmAgent needs one discrete action.*FloatBox"),
-        (CategoricalPgAgent, RECORD, "CategoricalPgAgent needs one discrete action"),
-        (MujocoFfAgent, IMAGE, "MujocoFfAgent needs continuous actions.*IntBox"),
-        (GaussianPgAgent, RECORD, "GaussianPgAgent needs continuous actions.*GenericFfAgent"),
-        (RecurrentGaussianPgAgent, IMAGE, "RecurrentGaussianPgAgent needs continuous actions"),
-        (GenericFfAgent, EnvSpaces(IMAGE.observation, object()), "cannot read the space"),
-        (
-            MujocoFfAgent,
-            EnvSpaces(RECORD.observation, VECTOR.action),
-            r"MujocoFfAgent needs observations that are one array.*place=\(2,\).*GenericFfAgent",
-        ),
-    ],
-)
-def test_spaces_of_another_kind_are_refused(AgentCls: Any, env_spaces: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        AgentCls().initialize(env_spaces)
 
 
 def test_models_see_one_hot_actions() -> None:

@@ -9,13 +9,10 @@ import pytest
 import torch
 
 from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
-from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.core.records import EnvSpaces
 from rlpyt.models.autocast import Autocast
 from rlpyt.models.qpg.mlp import CatQofMuMlpModel, MuMlpModel, QofMuMlpModel
-from rlpyt.spaces.float_box import FloatBox
-from rlpyt.spaces.int_box import IntBox
 from tests.agents.qpg.ddpg_parts import (
     AGENTS,
     HIGH,
@@ -25,7 +22,6 @@ from tests.agents.qpg.ddpg_parts import (
     UNIT_SPACES,
     inputs,
     made,
-    small,
 )
 
 HALF_RANGE = torch.tensor([1.0, 2.0, 5.0])
@@ -253,39 +249,6 @@ class TestActions:
         agent = made(action_std=np.array([0.1, 0.2, 0.3]))
         agent.sample_mode(0)
         torch.testing.assert_close(agent.distribution.std, torch.tensor([0.1, 0.4, 1.5]))
-
-
-class TestErrors:
-    @pytest.mark.parametrize("AgentCls", AGENTS)
-    @pytest.mark.parametrize("action", [IntBox(0, 4), IntBox(0, 4, (3,))])
-    def test_other_action_spaces(self, AgentCls: Any, action: Any) -> None:
-        with pytest.raises(ValueError, match=f"{AgentCls.__name__} needs actions that"):
-            small(AgentCls).initialize(SPACES._replace(action=action))
-
-    @pytest.mark.parametrize("high", [np.inf, -1.0])
-    def test_bounds_that_cannot_be_scaled_to(self, high: float) -> None:
-        action = FloatBox(-1, 1, (3,))
-        action.high = np.array([1, 1, high], np.float32)
-        with pytest.raises(ValueError, match="give finite bounds"):
-            small().initialize(SPACES._replace(action=action))
-
-    @pytest.mark.parametrize(
-        ("AgentCls", "name"),
-        [
-            (DdpgAgent, "action_std"),
-            (DdpgAgent, "action_noise_clip"),
-            (Td3Agent, "pretrain_std"),
-            (Td3Agent, "target_noise_std"),
-            (Td3Agent, "target_noise_clip"),
-        ],
-    )
-    def test_negative_noise(self, AgentCls: Any, name: str) -> None:
-        with pytest.raises(ValueError, match=f"{name} is -0.1"):
-            AgentCls(**{name: -0.1})
-
-    def test_too_few_atoms(self) -> None:
-        with pytest.raises(ValueError, match="n_atoms is 1"):
-            D4pgAgent(n_atoms=1)
 
 
 class TestModels:

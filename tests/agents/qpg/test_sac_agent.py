@@ -11,7 +11,6 @@ import torch
 
 from rlpyt.agents.qpg import sac_agent, sac_v_agent
 from rlpyt.core.records import EnvSpaces
-from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 from tests.agents.qpg.sac_parts import (
@@ -178,20 +177,6 @@ def test_action_squash_replaces_the_bounds() -> None:
 
 
 @every_agent
-@pytest.mark.parametrize(
-    "space",
-    [
-        IntBox(0, 4),
-        FloatBox(0, np.inf, (2,)),
-        FloatBox(np.array([0.0, 0.0]), np.array([1.0, 0.0])),
-    ],
-)
-def test_spaces_that_are_refused(AgentCls: Any, space: Any) -> None:
-    with pytest.raises(ValueError, match=f"{AgentCls.__name__}.*wrapper"):
-        make_agent(AgentCls, EnvSpaces(observation=OBSERVATION, action=space))
-
-
-@every_agent
 def test_unbounded_space(AgentCls: Any, capsys: Any) -> None:
     # It was refused, although 0.1.2 acted in [-1, 1] whatever the bounds.
     space = FloatBox(-np.inf, np.inf, (3,))
@@ -212,11 +197,6 @@ def test_neither_squash_nor_pretrain_std() -> None:
     agent.sample_mode(0)
     agent.model = lambda *_: (torch.full((1, 3), 30.0), torch.full((1, 3), -20.0))
     torch.testing.assert_close(agent.step(*inputs(1)).action, torch.full((1, 3), 30.0))
-
-
-def test_negative_pretrain_std() -> None:
-    with pytest.raises(ValueError, match="pretrain_std is -1"):
-        make_agent(pretrain_std=-1)
 
 
 # --- Modes ----------------------------------------------------------------------------------------
@@ -317,17 +297,3 @@ def test_data_parallel(AgentCls: Any) -> None:
             p.requires_grad_(True)
     agent.load_state_dict(agent.state_dict())
     agent.update_target(0.5)
-
-
-class OldGaussian(Gaussian):
-    """With the methods, and their arguments, which the original asked for."""
-
-    def sample_loglikelihood(self, dist_info: Any) -> Any:  # type: ignore[override]
-        return super().sample_loglikelihood(dist_info)
-
-
-class Fixed:
-    """No more than :meth:`SacAgent.pi` needs."""
-
-    def sample_loglikelihood(self, dist_info: Any) -> Any:
-        return dist_info.mean, dist_info.log_std.sum(-1)
