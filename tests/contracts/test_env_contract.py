@@ -66,7 +66,7 @@ ENVS = {
     "Catch": Catch,
     "Catch, large": partial(Catch, (6, 4), (12, 8), 3),
     "TMaze": TMaze,
-    "Pong": atari,
+    "Pong": partial(atari, max_start_noops=5),
     "Breakout, sticky": partial(
         atari, game="breakout", repeat_action_probability=0.25, horizon=60, max_start_noops=5
     ),

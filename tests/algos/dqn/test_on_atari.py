@@ -37,7 +37,7 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("name", METHODS if FULL else ["qr_dqn-extended", "iqn"])
+@pytest.mark.parametrize("name", METHODS if FULL else ["iqn-extended"])
 def test_pong(name: str) -> None:
     make_algo, make_agent, options = METHODS[name]
     small = {"fc_sizes": 8, "channels": [4, 4], "kernel_sizes": [8, 4], "strides": [4, 4]}
