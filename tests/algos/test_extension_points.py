@@ -238,3 +238,12 @@ def test_abstract_methods_name_their_class() -> None:
         with pytest.raises(NotImplementedError, match="Mine"):
             call()
     assert (algo.opt_info_fields, algo.bootstrap_value, algo.update_counter) == ((), False, 0)
+
+
+def test_settings_that_ours_have_by_default_are_stored() -> None:
+    class Mine(RlAlgorithm):
+        def __init__(self, discount: float = 0.9, batch_size: int = 5) -> None:
+            save__init__args(locals())
+
+    algo = Mine(discount=0.5, batch_size=7)
+    assert (algo.discount, algo.batch_size, algo._batch_size) == (0.5, 7, 7)

@@ -188,3 +188,24 @@ def test_overridden_extract_batch_under_priorities():
     assert type(batch) is Weighted
     assert torch.equal(batch.delta, batch.return_ * 2)
     assert batch.is_weights.tolist() == [1, 1, 1, 1]
+
+
+def test_priorities_over_a_replay_class_of_ones_own():
+    class Own(BaseReplayBuffer):
+        def __init__(self):
+            super().__init__()
+            self.T, self.B, self.off_backward, self.off_forward = 8, 1, 1, 1
+
+        def append_samples(self, samples):
+            return len(samples.reward), slice(len(samples.reward))
+
+        def extract_batch(self, T_idxs, B_idxs):
+            return namedarraytuple("OwnBatch", ["row"])(torch.from_numpy(T_idxs))
+
+    class Prioritized(PrioritizedReplay, Own): ...
+
+    buffer = Prioritized(unique=True)
+    buffer.append_samples(samples(5))
+    batch = buffer.sample_batch(3)
+    assert batch._fields == ("row", "is_weights")
+    assert sorted(batch.row.tolist()) == [1, 2, 3]

@@ -11,11 +11,14 @@ import torch
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
-from rlpyt.core.records import EnvStep, TrajInfo
+from rlpyt.core.records import BatchSpec, EnvStep, TrajInfo
 from rlpyt.envs.toy import Catch
+from rlpyt.processes.launch import use_batch_scheduling
 from rlpyt.processes.supervisor import WorkerError
+from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartCollector
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
+from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuResetCollector, CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     AlternatingSampler,
@@ -310,11 +313,18 @@ class OwnSampler(OwnActionServer, GpuSamplerBase):
         return self.samples_pyt, drain_queue(self.traj_infos_queue)
 
 
+class InheritedCpuCollector(CpuResetCollector):
+    """A collector of the library in all but its loop."""
+
+    collect_batch = OwnCpuCollector.collect_batch
+
+
 @pytest.mark.parametrize(
     ("SamplerCls", "CollectorCls"),
     [
         (SerialSampler, OwnCpuCollector),
         (CpuSampler, OwnCpuCollector),
+        (CpuSampler, InheritedCpuCollector),
         (GpuSampler, OwnGpuCollector),
         (OwnSampler, GpuResetCollector),
         (AlternatingSampler, OwnGpuCollector),
@@ -774,3 +784,96 @@ def test_errors_name_the_environment_among_all():
     with pytest.raises(WorkerError, match=r"environment 3 \(Poor\) returned reward nan"):
         sampler.obtain_samples(0)
     sampler.shutdown()
+
+
+def test_workers_started_with_the_arguments_of_the_original():
+    """As in a copy of the whole sampler, with queues and barriers of multiprocessing."""
+    agent, env = MlpDqnAgent(), Catch()
+    agent.initialize(env.spaces, share_memory=True)
+    spec = BatchSpec(12, 2)
+    samples, samples_np, _ = build_samples_buffer(
+        agent, env, spec, env_shared=True, agent_shared=True
+    )
+    infos, eval_infos = mp.Queue(), mp.Queue()
+    ctrl = AttrDict(
+        quit=mp.RawValue("b", False),
+        barrier_in=mp.Barrier(2),
+        barrier_out=mp.Barrier(2),
+        do_eval=mp.RawValue("b", False),
+        itr=mp.RawValue("l", 0),
+    )
+    common = {
+        "EnvCls": Catch,
+        "env_kwargs": {},
+        "agent": agent,
+        "batch_T": spec.T,
+        "CollectorCls": CpuResetCollector,
+        "TrajInfoCls": TrajInfo,
+        "traj_infos_queue": infos,
+        "ctrl": ctrl,
+        "max_decorrelation_steps": 0,
+        "torch_threads": 1,
+        "global_B": 2,
+        "eval_n_envs": 1,
+        "eval_CollectorCls": CpuEvalCollector,
+        "eval_env_kwargs": {},
+        "eval_max_T": 30,
+        "eval_traj_infos_queue": eval_infos,
+    }
+    own = {
+        "rank": 0,
+        "env_ranks": [0, 1],
+        "seed": 1,
+        "cpus": None,
+        "n_envs": 2,
+        "samples_np": samples_np,
+        "sync": AttrDict(stop_eval=mp.RawValue("b", False)),
+    }
+    worker = mp.Process(target=sampling_process, args=(common, own))
+    worker.start()
+    ctrl.barrier_out.wait(30)
+    for ctrl.do_eval.value in (False, True):
+        ctrl.barrier_in.wait(30)
+        ctrl.barrier_out.wait(30)
+    assert isinstance(infos.get(timeout=30), TrajInfo)
+    assert isinstance(eval_infos.get(timeout=30), TrajInfo)
+    assert samples.env.done.any()
+    ctrl.quit.value = True
+    ctrl.barrier_in.wait(30)
+    worker.join(30)
+    assert worker.exitcode == 0
+
+
+class CountingSampler(CpuSampler):
+    """Waits until every worker said that it is done."""
+
+    def evaluate_agent(self, itr):
+        self.ctrl.itr.value = itr
+        self.ctrl.do_eval.value, self.sync.stop_eval.value = True, False
+        self.ctrl.barrier_in.wait()
+        self.ctrl.barrier_out.wait()
+        traj_infos = drain_queue(self.eval_traj_infos_queue, n_sentinel=self.n_worker)
+        self.ctrl.do_eval.value = False
+        return traj_infos
+
+
+def test_workers_without_evaluation_report_that_they_are_done():
+    # They said nothing, and who counted them waited for ever.
+    evaluation = dict(eval_n_envs=1, eval_max_steps=20)
+    sampler, _ = start(CountingSampler, 2, EnvCls=CountEnv, **evaluation)
+    for itr in range(2):
+        assert [info.Return for info in sampler.evaluate_agent(itr)] == [10] * 5
+        sampler.obtain_samples(itr)
+    sampler.shutdown()
+
+
+def test_a_worker_keeps_a_policy_that_somebody_chose():
+    with mp.get_context("fork").Pool(1) as pool:
+        assert pool.apply(_idle_policies) == (os.SCHED_IDLE, os.SCHED_IDLE)
+
+
+def _idle_policies():
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    before = os.sched_getscheduler(0)
+    use_batch_scheduling()
+    return before, os.sched_getscheduler(0)

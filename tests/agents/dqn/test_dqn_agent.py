@@ -261,3 +261,24 @@ def test_on_a_gpu(AgentCls: Any) -> None:
     assert agent(*data).device == agent.target(*data).device == agent.device
     agent.cpu_outputs = True
     assert agent(*data).device.type == agent.target(*data).device.type == "cpu"
+
+
+@pytest.mark.parametrize("tau", [1, 0.25])
+def test_part_of_the_model_may_be_called_module(tau: float) -> None:
+    # Its names were taken for those of a network within DistributedDataParallel.
+    class Model(torch.nn.Module):
+        def __init__(self, observation_shape: Any, output_size: int) -> None:
+            super().__init__()
+            self.module = torch.nn.Linear(observation_shape[0], output_size)
+
+        def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+            return self.module(observation)
+
+    agent = changed(made(VectorDqnAgent(ModelCls=Model, model_kwargs={})))
+    agent.update_target(tau)
+    state = copy.deepcopy(agent.state_dict())
+    wrapped = {f"module.{name}": value for name, value in state["model"].items()}
+    for given in (state, {"model": wrapped}):
+        other = made(VectorDqnAgent(ModelCls=Model, model_kwargs={}))
+        other.load_state_dict(given)
+        assert flat(other.state_dict()["model"]) == flat(state["model"])

@@ -16,6 +16,7 @@ from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.utils.buffer import buffer_method
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.misc import iterate_mb_idxs
+from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.tensor import valid_mean
 from tests.algos.pg.parts import Setup, lstm_agent
 
@@ -227,3 +228,50 @@ def test_optimize_agent_written_by_hand(agent: Any) -> None:
 
 
 # --- Constructors -------------------------------------------------------------------------------
+
+
+class Instead(PPO):
+    def __init__(
+        self,
+        mine: int = 7,
+        discount: float = 0.99,
+        learning_rate: float = 0.001,
+        value_loss_coeff: float = 1.0,
+        entropy_loss_coeff: float = 0.01,
+        OptimCls: Any = torch.optim.Adam,
+        optim_kwargs: Any = None,
+        clip_grad_norm: float = 1.0,
+        initial_optim_state_dict: Any = None,
+        gae_lambda: float = 1,
+        minibatches: int = 3,
+        epochs: int = 4,
+        ratio_clip: float = 0.1,
+        linear_lr_schedule: bool = True,
+        normalize_advantage: bool = False,
+    ) -> None:
+        if optim_kwargs is None:
+            optim_kwargs = {}
+        save__init__args(locals())
+
+
+class OwnSetUp(Instead):
+    """Sets up by hand, as the original did, which knew fewer settings."""
+
+    def initialize(
+        self, agent: Any, n_itr: int, batch_spec: Any, mid_batch_reset: bool, **kwargs: Any
+    ) -> None:
+        self.agent, self.n_itr, self.batch_spec = agent, n_itr, batch_spec
+        self.mid_batch_reset, self._ratio_clip = mid_batch_reset, self.ratio_clip
+        self.optimizer = self.OptimCls(agent.parameters(), self.learning_rate)
+        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda itr: 1.0)
+
+
+@pytest.mark.parametrize("written_by_hand", [(), (ByHand,)])
+def test_set_up_written_by_hand(written_by_hand: tuple[Any, ...]) -> None:
+    # Settings, statistics and generator were made by the library's initialize() only.
+    AlgoCls: Any = type("Mine", (OwnSetUp, *written_by_hand), {})
+    fresh = Setup(AlgoCls()).algo.state_dict()
+    setup = Setup(AlgoCls())
+    (info,) = setup.train()
+    assert len(info.loss) == 12
+    setup.algo.load_state_dict(fresh)

@@ -630,3 +630,11 @@ def test_on_a_gpu(AlgoCls: Any, AgentCls: Any) -> None:
     for network in (*agent.network_names, *("target_" + name for name in agent.target_names)):
         assert next(getattr(agent, network).parameters()).is_cuda
     assert not agent.step(torch.zeros(2, 4), torch.zeros(2, 3), torch.zeros(2)).action.is_cuda
+
+
+@pytest.mark.parametrize("alpha", [torch.tensor([0.25]), 0.25])
+def test_alpha_may_be_assigned(alpha: Any) -> None:
+    algo = make_algo()
+    algo._alpha = alpha
+    assert algo._alpha.item() == pytest.approx(0.25)
+    assert algo._log_alpha.exp().item() == pytest.approx(0.25)
