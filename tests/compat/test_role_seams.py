@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,7 @@ from rlpyt.agents.pg.categorical import RecurrentCategoricalPgAgentBase
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.ppo import PPO
+from rlpyt.core.records import SamplesToBuffer
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.envs.base import EnvSpaces
@@ -321,3 +323,49 @@ def test_distributions_accept_borderline_values() -> None:
     assert torch.isfinite(log_likelihood).all()
     greedy = EpsilonGreedy(epsilon=0, dim=2)
     assert greedy.sample(torch.tensor([[0.0, float("inf")]])).tolist() == [1]
+
+
+class OfflineSampler(BaseSampler):
+    """Samples nothing, and has a constructor of its own."""
+
+    def __init__(self) -> None:
+        self.batch_spec, self.mid_batch_reset = BatchSpec(2, 2), True
+
+    def initialize(self, agent: Any, seed: int, **kwargs: Any) -> Any:
+        env = Corridor()
+        agent.initialize(env.spaces)
+        _, _, examples = build_samples_buffer(
+            agent, env, self.batch_spec, agent_shared=False, env_shared=False, subprocess=False
+        )
+        return examples
+
+    def obtain_samples(self, itr: int) -> Any:
+        return None, []
+
+    def shutdown(self) -> None:
+        pass
+
+
+class OfflineDqn(DQN):
+    """Learns from data that it has from the start."""
+
+    def initialize(self, *args: Any, **kwargs: Any) -> None:
+        super().initialize(*args, **kwargs)
+        rng = np.random.default_rng(0)
+        data = SamplesToBuffer(
+            observation=rng.random((25, 2, 5), dtype=np.float32),
+            action=rng.integers(2, size=(25, 2)),
+            reward=rng.random((25, 2), dtype=np.float32),
+            done=np.zeros((25, 2), bool),
+        )
+        self.replay_buffer.append_samples(data)
+
+    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
+        return super().optimize_agent(itr, samples=None)
+
+
+def test_a_sampler_may_sample_nothing() -> None:
+    runner = make_runner(AlgoCls=OfflineDqn)
+    runner.sampler = OfflineSampler()
+    runner.train()
+    assert runner.algo.update_counter > 0

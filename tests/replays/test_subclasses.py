@@ -14,6 +14,7 @@ from rlpyt.replays.non_sequence.prioritized import (
     PrioritizedReplayBuffer,
     SamplesFromReplayPri,
 )
+from rlpyt.replays.non_sequence.time_limit import TlUniformReplayBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.replays.sequence import prioritized as sequences
 from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
@@ -209,3 +210,28 @@ def test_priorities_over_a_replay_class_of_ones_own():
     batch = buffer.sample_batch(3)
     assert batch._fields == ("row", "is_weights")
     assert sorted(batch.row.tolist()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("n_step_return", [1, 2])
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_samples_that_a_program_changes_are_drawn_and_saved(n_step_return, device):
+    record = namedarraytuple("Steps", [*SamplesToBuffer._fields, "timeout", "goal"])
+
+    def steps(first):
+        flags = np.zeros((4, 1), bool)
+        number = np.arange(first, first + 4, dtype=np.float32)[:, None]
+        return record(number[..., None], number, number, flags, flags, number)
+
+    kwargs = {"size": 8, "B": 1, "n_step_return": n_step_return, "device": device}
+    buffer, other = (TlUniformReplayBuffer(example=steps(0)[0, 0], **kwargs) for _ in range(2))
+    buffer.append_samples(steps(1))
+    buffer.samples.goal[:4] = 7
+    buffer.samples.timeout[:1] = True
+    buffer.append_samples(steps(5))
+    batch = buffer.read_batch(np.array([0, 4]), np.zeros(2, int))
+    assert batch.action.tolist() == [1, 5]
+    assert batch.return_.tolist() == ([1, 5] if n_step_return == 1 else [3, 11])
+    assert batch.timeout.tolist() == [True, False]
+    assert batch.goal.tolist() == [7, 5]
+    other.load_state_dict(buffer.state_dict())
+    assert other.samples.action[:, 0].tolist() == list(range(1, 9))
