@@ -14,6 +14,7 @@ import torch
 
 from rlpyt.algos._compiled import GraphSteps, UpdateCompiler, lasting
 from rlpyt.algos._optim import FusedAdam, load_optimizer_state, make_optimizer, scale_down
+from rlpyt.algos.health import Health
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.buffer import buffer_to
@@ -95,6 +96,7 @@ class RlAlgorithm:
     q_kind: str | None = None
     agent_example = ""
     update_counter = 0
+    knows_time_limits = False  # Whether returns that a time limit truncates are bootstrapped.
 
     agent: Any = None
     n_itr: int
@@ -123,6 +125,11 @@ class RlAlgorithm:
     @cached_property
     def _compiler(self) -> UpdateCompiler:
         return UpdateCompiler()
+
+    @cached_property
+    def health(self) -> Health:
+        """Measurements for the columns of the log on networks, updates and data."""
+        return Health()
 
     def _begin_run(self, agent: AgentLike) -> None:
         """Keep the agent, and forget an earlier run; what a program has set before it stays."""
@@ -176,7 +183,8 @@ class RlAlgorithm:
         Args:
             record: example of the record that may have the field ``timeout``.
         """
-        if self.bootstrap_timelimit and "timeout" not in fields_of(record):
+        self.knows_time_limits = bool(self.bootstrap_timelimit) and "timeout" in fields_of(record)
+        if self.bootstrap_timelimit and not self.knows_time_limits:
             logger.log(
                 "WARNING: bootstrap_timelimit is True, but the environment gives no "
                 "env_info.timeout: episodes that a time limit ends count as real ends. If there is "
@@ -398,6 +406,8 @@ class RlAlgorithm:
                 and tensors that it keeps.
             *batch: arguments of the method.
         """
+        if self.health.begins(update):
+            return self.health.of_update(self, update, *batch)
         if not self.compile:
             return update(*batch)
         if not isinstance(self._n_skipped, torch.Tensor):

@@ -322,6 +322,7 @@ class AsyncRun(BaseRunner):
     def initialize_logging(self) -> None:
         """Reset all counters and clocks."""
         super().initialize_logging()
+        self._measure_health(True)
         self._throttle_time = 0.0
         self._n_logs = 0
         self._last_sampler_itr = 0  # At the last row.
@@ -362,6 +363,7 @@ class AsyncRun(BaseRunner):
         self._write_row(itr, (*self._columns, *of_training), values, prefix)
         self._last_sampler_itr = sampler_itr
         self._throttle_time = 0.0
+        self._measure_health(True)  # The next row may come after any iteration.
 
     def get_itr_snapshot(self, itr: int, sampler_itr: int | None = None) -> dict[str, Any]:
         """Return the snapshot of a log row: tensors and numbers that make up the trained agent.

@@ -214,6 +214,18 @@ class BaseRunner:
         """Record the statistics of trajectories, and of all opt infos since the last row."""
         self.run_log.record_infos(list(self._traj_infos if traj_infos is None else traj_infos))
 
+    def _measure_health(self, is_due: bool) -> None:
+        """Have the algorithm measure its next update or not, if it is one of the library."""
+        health = getattr(self.algo, "health", None)
+        if health is not None:
+            health.is_due = is_due
+
+    def _health_columns(self) -> dict[str, float]:
+        """Return the columns on the health of the run, which the console does not show."""
+        health = getattr(self.algo, "health", None)
+        measured = {} if health is None else health.row(self.algo, self.run_log.opt_infos)
+        return {**measured, **self.run_log.training_columns()}
+
     def _write_row(
         self,
         itr: int,
@@ -224,11 +236,14 @@ class BaseRunner:
     ) -> None:
         """Write a row: ``columns`` of ``values``, and statistics of trajectories and opt infos."""
         infos = list(self._traj_infos if traj_infos is None else traj_infos)
+        health = self._health_columns()
         with logger.tabular_prefix(prefix):
             for name in columns:
                 logger.record_tabular(name, values[name])
         self._log_infos(traj_infos)
-        unread = {*UNREAD, *(prefix + name for name in UNREAD)}
+        for name, value in health.items():
+            logger.record_tabular(name, value)
+        unread = {*UNREAD, *(prefix + name for name in UNREAD), *health}
         logger.dump_tabular(with_prefix=False, unread=unread)
         logger.log(f"Optimizing over {self.log_interval_itrs} sampler batches.")
         self.pbar = ProgBarCounter(self.log_interval_itrs)

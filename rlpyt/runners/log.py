@@ -32,6 +32,8 @@ COUNTERS = (
     "cum_eval_time",
     "last_steps",
     "last_update_counter",
+    "sum_training_returns",
+    "n_training_returns",
 )
 
 
@@ -49,6 +51,9 @@ class RunLog:
         cum_eval_time: seconds spent in evaluation, up to the last row.
         last_steps: number of environment steps at the last row.
         last_update_counter: number of updates at the last row.
+        sum_training_returns: sum of the returns of training trajectories since the last row, in
+            runs that measure performance on others.
+        n_training_returns: number of these trajectories.
     """
 
     def __init__(self) -> None:
@@ -63,6 +68,7 @@ class RunLog:
         self.cum_time = self.cum_eval_time = 0.0
         self.last_steps = self.last_update_counter = 0
         self.cum_completed_trajs = self.new_completed_trajs = 0
+        self.sum_training_returns, self.n_training_returns = 0.0, 0
 
     def keep_window(self, n_trajectories: int) -> None:
         """Measure performance on the last trajectories of training, ``n_trajectories`` at most."""
@@ -78,6 +84,9 @@ class RunLog:
         if self.has_window:
             self.new_completed_trajs += len(traj_infos)
             self.traj_infos.extend(traj_infos)
+        else:
+            self.sum_training_returns += sum(info.get("Return", NAN) for info in traj_infos)
+            self.n_training_returns += len(traj_infos)
 
     def add_opt_info(self, opt_info: Any) -> None:
         """Keep the fields of ``opt_info``, lists or single values, until the next row."""
@@ -146,6 +155,12 @@ class RunLog:
         self.new_completed_trajs = 0
         return row
 
+    def training_columns(self) -> dict[str, float]:
+        """Return the mean training return since the last row, if performance is of others."""
+        total, n = self.sum_training_returns, self.n_training_returns
+        self.sum_training_returns, self.n_training_returns = 0.0, 0
+        return {"TrainingReturn": total / n} if n else {}
+
     def record_infos(self, traj_infos: Sequence[Any]) -> None:
         """Record the statistics of trajectories, and of all opt infos since the last row."""
         for name in traj_infos[0] if traj_infos else ():
@@ -185,7 +200,7 @@ class RunLog:
         if self.has_window:
             self.traj_infos.extend(AttrDict(info) for info in state["traj_infos"])
         for name in COUNTERS:
-            setattr(self, name, state[name])
+            setattr(self, name, state.get(name, 0))
         self.start_time = now - state["cum_time"]
         self.last_time = now - state["time_since_log"]
 

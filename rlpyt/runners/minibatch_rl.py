@@ -156,6 +156,7 @@ class MinibatchRlBase(BaseRunner):
         if restarted:
             self.algo.truncate_trajectories(restarted)
         self.agent.train_mode(itr)
+        self._measure_health((itr + 1) % self.log_interval_itrs == 0)
         opt_info = self.algo.optimize_agent(itr, samples)
         self.store_diagnostics(itr, self._end_iteration(itr, traj_infos), opt_info)
         if self._stopping or (itr + 1) % self.log_interval_itrs == 0:

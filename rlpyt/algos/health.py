@@ -1,0 +1,237 @@
+"""The health of a run: what a log row says about networks, updates and data.
+
+Before a row, one update of each kind is measured: its minibatch passes through the networks once
+more, without gradients, and their parameters are compared before and after it. No other update
+takes longer, and no number of training changes. An algorithm that lacks what a column needs, as
+that of a program may, has fewer columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlpyt.algos._compiled import optimizers_in
+from rlpyt.distributions.categorical import Categorical
+from rlpyt.utils.collections import fields_of
+from rlpyt.utils.logging import logger
+from rlpyt.utils.quick_args import accepts
+from rlpyt.utils.seed import rng_state, set_rng_state
+from rlpyt.utils.types import Nested
+
+LAYERS = (torch.nn.Linear, torch.nn.Conv2d, torch.nn.LSTM)
+NONLINEARITIES = (
+    torch.nn.ReLU,
+    torch.nn.LeakyReLU,
+    torch.nn.ELU,
+    torch.nn.GELU,
+    torch.nn.SiLU,
+    torch.nn.Sigmoid,
+    torch.nn.Tanh,
+)
+CONSTANT = 1e-6  # Largest range of outputs that count as constant.
+
+
+class Health:
+    """Measurements of an algorithm since the last log row.
+
+    Attributes:
+        is_due: whether the next update of each kind is measured; set by the runner.
+    """
+
+    def __init__(self) -> None:
+        self.is_due = False
+        self._values: dict[str, Any] = {}  # Numbers and scalars on the device, by column.
+        self._measured: set[str] = set()  # Names of updates.
+        self._has_failed = False
+
+    def begins(self, update: Callable[..., Any]) -> bool:
+        """Return whether an update is to be measured: the first of its name."""
+        return self.is_due and update.__name__ not in self._measured
+
+    def of_update(self, algo: Any, update: Callable[..., Any], *batch: Nested) -> Any:
+        """Run an update of ``algo`` by its ``run_update``, and measure it."""
+        if not self._measured and not self._has_failed:
+            try:
+                self._values.update(data_columns(algo, batch[0]))
+                self._values.update(network_columns(algo, batch[0]))
+            except Exception as error:  # Of an agent or a batch that a program has made.
+                self._has_failed = True
+                logger.log(f"The log has fewer columns on the health of this run: {error!r}")
+        self._measured.add(update.__name__)
+        before = {
+            name: [p.detach().clone() for p in parameters]
+            for name, parameters in _trained(algo).items()
+        }
+        result = algo.run_update(update, *batch)
+        for name, parameters in _trained(algo).items():
+            change = _norm([p.detach() - old for p, old in zip(parameters, before[name])])
+            if change:  # This update steps the optimizer.
+                self._values[_joined(name, "updateRatio")] = change / _norm(before[name])
+        return result
+
+    def row(self, algo: Any, opt_infos: Mapping[str, Sequence[float]]) -> dict[str, float]:
+        """Return the columns of a log row, and begin the next.
+
+        Args:
+            algo: algorithm of the run.
+            opt_infos: values since the last row, by field of the opt info.
+        """
+        values, self._values, self._measured = self._values, {}, set()
+        norms = [
+            x for name, xs in opt_infos.items() if name.lower().endswith("gradnorm") for x in xs
+        ]
+        if norms and algo.clip_grad_norm is not None:
+            values["clippedGradients"] = np.mean(np.array(norms) > algo.clip_grad_norm)
+        entropies, distribution = opt_infos.get("entropy"), algo.agent.distribution
+        if entropies and isinstance(distribution, Categorical):
+            values["entropyShare"] = np.mean(entropies) / math.log(max(2, distribution.dim))
+        return {name: float(value) for name, value in values.items()}
+
+
+def data_columns(algo: Any, batch: Nested) -> dict[str, Any]:
+    """Return measurements of a minibatch.
+
+    ``returnScale`` is the root mean square of returns; ``rewardScale``, that of the n-step rewards
+    from a replay buffer that are not 0. ``replayAge`` is the mean age of the data to train on, in
+    environment steps of this process: drawn by priority, or stored. ``bootstrapsTimeLimits`` is 1
+    if returns that a time limit truncates are bootstrapped, else 0.
+    """
+    found: dict[str, Any] = {"bootstrapsTimeLimits": float(algo.knows_time_limits)}
+    return_ = getattr(batch, "return_", None)
+    if isinstance(return_, torch.Tensor):
+        is_replayed = "done_n" in fields_of(batch)
+        found["rewardScale" if is_replayed else "returnScale"] = _rms(
+            return_[return_ != 0] if is_replayed else return_
+        )
+    epsilon = getattr(algo.agent, "eps_sample", None)
+    if epsilon is not None:
+        found["epsilon"] = torch.as_tensor(epsilon, dtype=torch.float).mean()
+    buffer = getattr(algo, "replay_buffer", None)
+    if hasattr(buffer, "window"):
+        age = (buffer.window.n_filled - 1) / 2
+        tree = getattr(buffer, "priority_tree", None)
+        if tree is not None and tree.prev_tree_idxs is not None:
+            rows = (tree.prev_tree_idxs - tree.low_idx) // tree.B
+            age = np.mean((tree.window.t - 1 - rows) % tree.T) * buffer.T / tree.T
+        found["replayAge"] = age * buffer.B
+    return found
+
+
+@torch.no_grad()
+def network_columns(algo: Any, batch: Nested) -> dict[str, Any]:
+    """Run the networks of the agent on a minibatch, and return measurements of their layers.
+
+    ``deadUnits.<layer>`` is the share of units with one output for the whole minibatch: 0 of a
+    ReLU, or the bound of a saturated tanh. ``inputScale`` is the largest root mean square of an
+    input feature of a first layer, and ``valueScale`` the root mean square of values.
+    """
+    found: dict[str, Any] = {}
+    scales: dict[str, Any] = {}  # Of each network's first layer.
+
+    def keep_dead_units(name: str, output: torch.Tensor) -> None:
+        units = output.movedim(1, -1) if output.dim() == 4 else output  # Channels of images.
+        low, high = units.reshape(-1, units.shape[-1]).aminmax(dim=0)
+        found[f"deadUnits.{name}"] = (high - low <= CONSTANT).float().mean()
+
+    def keep_scale(name: str, module: Any, inputs: Any) -> None:
+        features = inputs.movedim(-3, -1) if isinstance(module, torch.nn.Conv2d) else inputs
+        squares = features.float().square().reshape(-1, features.shape[-1])
+        scales.setdefault(name, squares.mean(0).max().sqrt())
+
+    state = rng_state()
+    with ExitStack() as stack:
+        for name, network in _networks(algo.agent):
+            stack.enter_context(_evaluating(network))
+            for path, module in network.named_modules():
+                if isinstance(module, NONLINEARITIES):
+                    place = f"{name}.{path}"
+                    handle = module.register_forward_hook(
+                        lambda _, __, output, place=place: keep_dead_units(place, output)
+                    )
+                    stack.callback(handle.remove)
+                elif isinstance(module, LAYERS):
+                    handle = module.register_forward_pre_hook(
+                        lambda module, inputs, name=name: keep_scale(name, module, inputs[0])
+                    )
+                    stack.callback(handle.remove)
+        stack.callback(set_rng_state, state)
+        value = _values(algo, batch)
+    if isinstance(value, torch.Tensor):
+        found["valueScale"] = _rms(value)
+    if scales:
+        found["inputScale"] = max(scales.values())
+    return found
+
+
+def _values(algo: Any, batch: Nested) -> Any:
+    """Run all networks of the agent, and return the values of a minibatch if they are known."""
+    if not {"agent_inputs", "action"} <= set(fields_of(batch)):  # As sequences from replay.
+        return None
+    agent, inputs = algo.agent, batch.agent_inputs
+    if hasattr(algo, "agent_outputs"):
+        recurrent = (getattr(batch, name, None) for name in ("init_rnn_state", "reset"))
+        return algo.agent_outputs(inputs, *recurrent)[1]
+    if not hasattr(agent, "q"):
+        outputs = None if agent.recurrent else agent(*inputs)
+        is_value = isinstance(outputs, torch.Tensor) and outputs.dim() == 2
+        return outputs.max(-1).values if is_value else None
+    agent.run_model(agent.model, *inputs)
+    qs = agent.q(*inputs, batch.action) if accepts(type(agent), "q", "action") else agent.q(*inputs)
+    return qs[0] if isinstance(qs, tuple) else qs
+
+
+def _networks(agent: Any) -> list[tuple[str, torch.nn.Module]]:
+    """Return the trained networks of an agent, by attribute."""
+    return [
+        (name, network)
+        for name, network in vars(agent).items()
+        if isinstance(network, torch.nn.Module)
+        and not name.startswith("target_")
+        and name != "shared_model"
+    ]
+
+
+@contextmanager
+def _evaluating(network: torch.nn.Module) -> Iterator[None]:
+    """Evaluate a network in this context, so that it neither drops units nor keeps statistics."""
+    trained = [module for module in network.modules() if module.training]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module in trained:
+            module.training = True
+
+
+def _trained(algo: Any) -> dict[str, list[torch.Tensor]]:
+    """Return the parameters of each optimizer of an algorithm, by its attribute."""
+    return {
+        name: [
+            p
+            for optimizer in optimizers_in(value)
+            for g in optimizer.param_groups
+            for p in g["params"]
+        ]
+        for name, value in vars(algo).items()
+        if optimizers_in(value)
+    }
+
+
+def _joined(optimizer: str, name: str) -> str:
+    """Return the column of an optimizer: ``piUpdateRatio`` of ``pi_optimizer``."""
+    part = optimizer.strip("_").removesuffix("optimizers").removesuffix("optimizer").strip("_")
+    return part + name[0].upper() + name[1:] if part else name
+
+
+def _norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.stack([torch.linalg.vector_norm(x) for x in tensors]).norm()
+
+
+def _rms(x: torch.Tensor) -> torch.Tensor:
+    return x.float().square().mean().sqrt()

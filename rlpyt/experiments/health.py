@@ -1,0 +1,354 @@
+"""What is wrong with a run, by its log: a few rules, each for one way in which training fails.
+
+A rule reads columns of ``progress.csv``, those of :mod:`rlpyt.algos.health` and older ones, and is
+silent where they are missing. ``docs/guides/diagnosis.md`` has a section for each rule, with the
+runs that taught it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlpyt.core.protocols import RunnerLike
+from rlpyt.experiments.results.runs import number, read_rows
+from rlpyt.experiments.settings import read_params
+from rlpyt.runners.callbacks import Callback
+from rlpyt.utils.logging import logger
+from rlpyt.utils.names import flat
+from rlpyt.utils.types import BoolArray, NDArray
+
+PAGE = "docs/guides/diagnosis.md"
+MAX_FINDINGS = 4  # A report has ten lines then.
+# Parts of names of columns, and what a log without them does not tell.
+MEASURED = {
+    "deadUnits": "dead units",
+    "pdateRatio": "update ratios",
+    "inputScale": "scale of inputs",
+    "Scale": "scale of rewards and returns",
+    "bootstrapsTimeLimits": "time limits",
+}
+# Steps since when, and what the log shows.
+Symptom = tuple[float, str] | None
+
+
+class Log:
+    """Columns of a log as arrays over its rows, [R] each.
+
+    Args:
+        rows: rows of ``progress.csv``, by column without prefix.
+        settings: parameters of the run, by dotted name.
+
+    Attributes:
+        steps: environment steps of the rows.
+    """
+
+    def __init__(
+        self, rows: Sequence[Mapping[str, str]], settings: Mapping[str, Any] | None = None
+    ) -> None:
+        self._rows, self.settings = rows, settings or {}
+        self.names = {name for row in rows for name in row}
+        self.steps = self["CumSteps"]
+
+    def __getitem__(self, name: str) -> NDArray:
+        """Return a column, NaN where there is no number."""
+        return np.array([number(row.get(name)) for row in self._rows])
+
+    def most(self, *names: str) -> NDArray:
+        """Return the largest size of the numbers of columns, NaN where all have none."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            columns = [np.abs(self[name]) for name in names] or [self["none"]]
+            return np.asarray(np.nanmax(columns, axis=0))
+
+    def named(self, part: str) -> list[str]:
+        """Return the names of columns with ``part`` in them."""
+        return sorted(name for name in self.names if part in name)
+
+    def since(self, holds: BoolArray, known: NDArray, n_rows: int = 2) -> float | None:
+        """Return the steps since which a symptom holds without a break, up to the last row.
+
+        Args:
+            holds: [R] whether a row shows it.
+            known: [R] values that it is read from; rows with NaN do not count.
+            n_rows: smallest number of rows that must show it.
+        """
+        rows = np.flatnonzero(np.isfinite(known))
+        breaks = np.flatnonzero(~holds[rows])
+        last = rows[breaks[-1] + 1 :] if len(breaks) else rows
+        return float(self.steps[last[0]]) if len(last) >= n_rows else None
+
+    def outside(self, values: NDArray, least: float, most: float, text: str) -> Symptom:
+        """Return the symptom that ``values`` [R] lie outside of what is sound, up to the last row.
+
+        Args:
+            values: values of the rows.
+            least: smallest sound value.
+            most: largest sound value.
+            text: sentence about the last value, with ``{}`` for it.
+        """
+        since = self.since((values < least) | (values > most), values)
+        if since is None:
+            return None
+        sound = f"at least {least:g}" if most == np.inf else f"at most {most:g}"
+        sound = f"{least:g} to {most:g}" if least > 0 and most < np.inf else sound
+        return since, text.format(f"{self.last(values):.2g}") + f" (sound: {sound})"
+
+    @property
+    def update_ratio(self) -> NDArray:
+        """Largest ratio of an update to the weights of a network."""
+        names = self.named("pdateRatio")  # The temperature of SAC is no network.
+        return self.most(*(name for name in names if not name.startswith("alpha")))
+
+    @property
+    def is_on_policy(self) -> bool:
+        """Whether the run trained a policy and values on its own batches."""
+        return bool(np.isfinite(self["entropyAverage"]).any())
+
+    def last(self, values: NDArray) -> float:
+        """Return the last number of ``values``; NaN if there is none."""
+        known = values[np.isfinite(values)]
+        return float(known[-1]) if len(known) else float("nan")
+
+    def mean(self, name: str) -> float:
+        """Return the mean of a column."""
+        return float(np.nanmean(self[name]))
+
+    @cached_property
+    def has_learned(self) -> bool:
+        """Whether the mean return rose above the first one, by half of the spread of returns."""
+        returns, spread = self["ReturnAverage"], self["ReturnStd"]
+        known = np.isfinite(returns)
+        if known.sum() < 2:
+            return False
+        returns = returns[known]
+        last = returns[-max(1, len(returns) // 3) :].mean()
+        return bool(last - returns[0] > max(1e-9, 0.5 * np.nanmean(spread[known])))
+
+
+# --- Rules ---------------------------------------------------------------------------------------
+
+
+def rewards_of_the_wrong_scale(log: Log) -> Symptom:
+    """Find rewards, or returns as they are learned, that are far from 1."""
+    text = "{} to learn from have a root mean square of {{}}"
+    return log.outside(log["returnScale"], 0.01, 500, text.format("returns")) or log.outside(
+        log["rewardScale"], 0.005, 100, text.format("rewards")
+    )
+
+
+def normalization_missing(log: Log) -> Symptom:
+    """Find inputs of networks that are far from 1."""
+    text = "an input of a network has a root mean square of {}"
+    return log.outside(log["inputScale"], 0.01, 30, text)
+
+
+def learning_rate_too_high(log: Log) -> Symptom:
+    """Find updates that change networks, or the policy, by much of themselves."""
+    for values, most, text in (
+        (log.update_ratio, 0.03, "an update changes weights by {:.2g} of their norm"),
+        (log["approxKLAverage"], 0.15, "an iteration moves the policy by a divergence of {:.2g}"),
+    ):
+        rows = np.flatnonzero(values > most)
+        if len(rows) >= 2:  # Without a break or not: it ends once the policy has no choice.
+            found = text.format(np.nanmax(values))
+            return float(log.steps[rows[0]]), f"{found} (sound: at most {most:g})"
+    return None
+
+
+def learning_rate_too_low(log: Log) -> Symptom:
+    """Find updates that have hardly changed anything from the first on."""
+    for values, least, text in (
+        (log.update_ratio, 2e-5, "an update changes weights by {} of their norm"),
+        (log["approxKLAverage"], 1e-6, "an iteration moves the policy by a divergence of {}"),
+    ):
+        found = log.outside(values, least, np.inf, text)
+        # Later it may be the end of a schedule.
+        if found and found[0] == log.steps[np.isfinite(values)][0]:
+            return found
+    return None
+
+
+def values_diverge(log: Log) -> Symptom:
+    """Find values far above all returns."""
+    ends = [f"{kind}Return{end}" for kind in ("Discounted", "") for end in ("Min", "Max")]
+    # Without a reward in most steps, the last ones count little where episodes begin.
+    is_dense = log.mean("NonzeroRewardsAverage") > 0.5 * log.mean("LengthAverage")
+    bound = np.fmax.accumulate(log.most(*(ends[:2] if is_dense else ends)))
+    bound = bound * float(log.settings.get("algo.reward_scale", 1))
+    for name in ("qMeanAverage", "q1Average", "valueScale"):
+        limit = log["returnScale"] if name == "valueScale" and log.is_on_policy else bound
+        value = np.abs(log[name])
+        since = log.since(value > np.maximum(5 * limit, 1), value + limit)
+        if since is not None:
+            text = "values are {}, where returns are at most {}"
+            return since, text.format(*(f"{log.last(x):.3g}" for x in (value, limit)))
+    return None
+
+
+def dead_network(log: Log) -> Symptom:
+    """Find layers, or values, that are the same whatever the observation."""
+    dead, explained = log.most(*log.named("deadUnits.")), log["explainedVarianceAverage"]
+    if np.isfinite(dead).any():
+        text = "of the units of a layer, a share of {} has one output for a whole batch"
+        return log.outside(dead, 0, 0.9, text)
+    # A constant explains nothing; other bad values explain more or less than that.
+    near_zero = (np.abs(explained) < 0.02) & (log["ReturnStd"] > 0)
+    since = log.since(near_zero, explained)
+    if since is None or (np.abs(explained[log.steps >= since]) < 0.005).sum() < 2:
+        return None
+    least = np.nanmin(np.abs(explained[log.steps >= since]))
+    return since, f"values are constant: they explain {least:.2g} of the variance of returns"
+
+
+def exploration_ended_too_early(log: Log) -> Symptom:
+    """Find a policy of few random actions, early in a run that has not learned."""
+    returns = log["ReturnAverage"]
+    found = log.since((log["ReturnStd"] == 0) & (returns == log.last(returns)), returns, 5)
+    if found is not None and found == log.steps[np.isfinite(returns)][0]:
+        return found, f"every episode returns {log.last(returns):g}: no reward was ever found"
+    for values, least, text in (
+        (log["epsilon"], 0.02, "epsilon is {}, and the return has not risen"),
+        (log["entropyShare"], 0.05, "entropy is {} of its maximum, and the return has not risen"),
+    ):
+        symptom = log.outside(values, least, 1, text)
+        if symptom and symptom[0] < 0.3 * log.steps[-1] and not log.has_learned:
+            return symptom
+    return None
+
+
+def policy_collapsed(log: Log) -> Symptom:
+    """Find a policy without random actions that has not learned, or has unlearned."""
+    if not log.has_learned:
+        text = "entropy is {} of its maximum, and the return has not risen"
+        symptom = log.outside(log["entropyShare"], 0.01, 1, text)
+        if symptom:
+            return symptom
+    returns = log["ReturnAverage"]
+    if not np.isfinite(returns).any():
+        return None
+    first, best = returns[np.isfinite(returns)][0], np.fmax.accumulate(returns)
+    has_fallen = best - returns > 0.9 * (best - first)
+    has_risen = best - first > 2 * log.mean("ReturnStd")
+    since = log.since(has_fallen & has_risen, returns, max(2, len(returns) // 10))
+    text = "the mean return is {:.4g}, after {:.4g} at best and {:.4g} at first"
+    return None if since is None else (since, text.format(log.last(returns), best[-1], first))
+
+
+def evaluation_unlike_training(log: Log) -> Symptom:
+    """Find evaluations far below the training returns of the same time."""
+    training, evaluated = log["TrainingReturn"], log["ReturnAverage"]
+    both = np.concatenate([training, evaluated])
+    if not np.isfinite(training + evaluated).any():
+        return None
+    margin = np.maximum(0.5 * np.ptp(both[np.isfinite(both)]), 2 * log["ReturnStd"])
+    since = log.since(training - evaluated > margin, training + evaluated)
+    text = "evaluations return {:.4g}, training {:.4g}"
+    return None if since is None else (since, text.format(log.last(evaluated), log.last(training)))
+
+
+def time_limit_taken_for_an_end(log: Log) -> Symptom:
+    """Find episodes of one length, whose ends count as ends of the task."""
+    ends, longest = log["bootstrapsTimeLimits"], log["LengthMax"]
+    at_limit = (log["LengthMedian"] == longest) & (longest == log.last(longest)) & (longest > 1)
+    rows = np.flatnonzero(np.isfinite(longest))
+    # Of a task that some agents solve, episodes may have the same length by chance.
+    if log.last(ends) != 0 or at_limit[rows].mean() < 0.5:
+        return None
+    since = log.since(at_limit, longest)
+    text = f"episodes end after {log.last(longest):.0f} steps each, and nothing is bootstrapped"
+    return None if since is None else (since, text)
+
+
+# In the order of a report: what causes other symptoms comes first.
+RULES: dict[Callable[[Log], Symptom], str] = {
+    rewards_of_the_wrong_scale: "rewards near 1 by a wrapper; normalize_return=True (A2C, PPO)",
+    normalization_missing: "normalize_observation=True (A2C, PPO), or a wrapper that normalizes",
+    learning_rate_too_high: "a tenth of the learning rate; target_kl=0.02 (PPO)",
+    learning_rate_too_low: "ten times the learning rate",
+    dead_network: "another seed; a lower learning rate; orthogonal_init=True; eps of Adam 1e-5",
+    values_diverge: "a lower learning rate; slower targets; double_dqn=True; smaller rewards",
+    exploration_ended_too_early: "more eps_steps; a larger entropy_loss_coeff; ppo_rnd",
+    policy_collapsed: "a lower learning rate, decaying; a larger entropy_loss_coeff; target_kl",
+    evaluation_unlike_training: "compare both environments and greedy_eval, eps_eval",
+    time_limit_taken_for_an_end: "bootstrap_timelimit=True record_next_observation=True",
+}
+
+
+class Finding(NamedTuple):
+    """Something wrong with a run.
+
+    Attributes:
+        name: name of the rule, and of its section on the page.
+        since: environment steps of the first row that shows it.
+        evidence: what the log shows.
+        remedy: what to try.
+    """
+
+    name: str
+    since: float
+    evidence: str
+    remedy: str
+
+    def text(self) -> str:
+        """Return two lines."""
+        page = f"{PAGE}#{self.name.replace(' ', '-')}"
+        what = f"{self.name.upper()} since {self.since:,.0f} steps: {self.evidence}"
+        return f"{what}\n    try: {self.remedy}; see {page}"
+
+
+def findings(log: Log) -> list[Finding]:
+    """Return what is wrong with a run, the likely causes first."""
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # Of rows without a number.
+        for rule, remedy in RULES.items() if len(log.steps) else ():
+            symptom = rule(log)
+            if symptom is not None:
+                found.append(Finding(rule.__name__.replace("_", " "), *symptom, remedy))
+    return found
+
+
+def read_log(run_dir: str | Path) -> Log:
+    """Return the log of a run, from its directory or a csv file."""
+    path = Path(run_dir)
+    file = path / "progress.csv" if path.is_dir() else path
+    record = file.with_name("params.json")
+    log = Log(read_rows(file), dict(flat(read_params(record))) if record.exists() else {})
+    if not len(log.steps):
+        raise ValueError(f"{file} has no rows: give the directory of a run with a log")
+    return log
+
+
+def report(run_dir: str | Path) -> str:
+    """Return at most ten lines about what is wrong with a run, since when, and what to try.
+
+    Raises:
+        ValueError: if the run has no log yet.
+    """
+    log = read_log(run_dir)
+    found = findings(log)
+    lines = [f"{len(log.steps)} rows, {log.steps[-1]:,.0f} steps: {len(found)} findings"]
+    lines += [finding.text() for finding in found[:MAX_FINDINGS]]
+    lacks = [what for part, what in MEASURED.items() if not log.named(part)]
+    return "\n".join([*lines, *([f"not in this log: {', '.join(lacks)}"] if lacks else [])])
+
+
+class Watch(Callback):
+    """Callback that warns of findings in the log as soon as they appear, each once."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def on_log(self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any]) -> None:
+        """Read the log of this run again."""
+        file = Path(logger.get_snapshot_dir() or "", "progress.csv")
+        for finding in findings(Log(read_rows(file))):
+            if finding.name not in self._told:
+                self._told.add(finding.name)
+                logger.log(f"WARNING: {finding.text()}")

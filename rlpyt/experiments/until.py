@@ -1,0 +1,169 @@
+"""Comparison of two settings with as many seeds as it takes, added one by one."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rlpyt
+from rlpyt.experiments.evaluation import configuration_in
+from rlpyt.experiments.program import runner_call
+from rlpyt.experiments.results.comparison import Comparison
+from rlpyt.experiments.results.runs import LoggedRun, number, read_rows
+from rlpyt.experiments.results.sequential import SequentialTest, share_of_wins
+from rlpyt.experiments.settings import checked, read_params
+from rlpyt.experiments.sweeps.variant import Config
+from rlpyt.experiments.train import CHECKPOINT_INTERVAL_MINUTES, alone_in, log_call
+from rlpyt.utils.types import NDArray
+
+
+@cache
+def library_code() -> str:
+    """Return a digest of the library's source files; what a program adds is not in it."""
+    digest = hashlib.sha256()
+    root = Path(rlpyt.__file__).parent
+    for file in sorted(root.rglob("*.py")):
+        digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class Setting:
+    """Runs of one setting below a directory, which differ in their seeds.
+
+    Args:
+        directory: directory of at least one run of ``rlpyt train``.
+
+    Attributes:
+        config: configuration that all runs have.
+        runs: directories of the runs, by seed.
+
+    Raises:
+        ValueError: if there is no run, or the runs differ in settings, or two have one seed.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+        records = sorted(self.directory.rglob("params.json"))
+        if not records:
+            raise ValueError(
+                f"{directory} has no run: start one with rlpyt train ... --log-dir {directory}"
+            )
+        self.config: Config = {}
+        self.runs: dict[int, Path] = {}
+        for record in records:
+            config, seed = checked(configuration_in(record.parent)), read_params(record)["seed"]
+            if _free_of_place(config) != _free_of_place(self.config or config):
+                raise ValueError(
+                    f"{record.parent} has other settings than {next(iter(self.runs.values()))}: "
+                    "give a directory of one setting and task"
+                )
+            if seed in self.runs:
+                raise ValueError(f"{record.parent} and {self.runs[seed]} have one seed: remove one")
+            self.config = self.config or config
+            self.runs[seed] = record.parent
+
+    def seed(self, index: int) -> int:
+        """Return a seed by its place: those of runs in order, then the least unused ones."""
+        unused = (s for s in itertools.count() if s not in self.runs)
+        free = (s for s in unused if not (self.directory / f"run_{s}").exists())
+        return next(itertools.islice(itertools.chain(sorted(self.runs), free), index, None))
+
+    def train(self, seed: int) -> Path:
+        """Return the directory of the finished run with this seed, trained if there is none.
+
+        A run that was interrupted continues from its latest checkpoint.
+
+        Raises:
+            ValueError: if the run is to be made or continued by other code than the others.
+        """
+        run_dir = self.runs.get(seed, self.directory / f"run_{seed}")
+        rows = read_rows(run_dir / "progress.csv")
+        n_steps = self.config["runner"]["n_steps"]
+        if rows and number(rows[-1].get("CumSteps")) >= 0.99 * n_steps:
+            return run_dir
+        others = [read_params(path / "params.json").get("code") for path in self.runs.values()]
+        if {*others} - {library_code()}:
+            raise ValueError(
+                f"{self.directory} needs a run of seed {seed}, but its runs are of another version "
+                "of the library: install that version, or train all seeds again"
+            )
+        if rows and not any((run_dir / "checkpoints").glob("*")):
+            raise ValueError(f"{run_dir} ended early, without checkpoints: remove it")
+        directory, name = str(run_dir.parent), run_dir.name.removeprefix("run_")
+        more = {"code": library_code()}
+        log = log_call(self.config, seed, directory, name, resume=bool(rows), more_params=more)
+        runner = runner_call(self.config, seed).make()
+        with alone_in(run_dir), log.make():
+            runner.train(checkpoint_interval_minutes=CHECKPOINT_INTERVAL_MINUTES, resume="auto")
+        self.runs[seed] = run_dir
+        return run_dir
+
+
+def compare_until(
+    runs: str | Path,
+    baseline: str | Path,
+    confidence: float = 0.95,
+    max_seeds: int = 20,
+    y: str = "ReturnAverage",
+    score_fraction: float = 0.5,
+    tell: Callable[[str], Any] = print,
+) -> str:
+    """Add seeds to two settings, one at a time, until they differ or cannot differ any more.
+
+    Finished runs count in the order of their seeds, and are not repeated; new ones have the
+    settings that the others recorded.
+
+    Args:
+        runs: directory of runs of one setting and task, at least one.
+        baseline: directory of runs of another.
+        confidence: 1 minus the probability to decide if there is no difference.
+        max_seeds: largest number of seeds of each setting.
+        y: column to compare; more is better.
+        score_fraction: fraction of the steps, at the end of a run, over which its score is
+            averaged.
+        tell: function that is called with a line after each seed.
+
+    Returns:
+        "better", "worse" or "undecided", of ``runs``.
+    """
+    test = SequentialTest(confidence, max_seeds)
+    settings = Setting(runs), Setting(baseline)
+    seeds = [[setting.seed(i) for i in range(max_seeds)] for setting in settings]
+    for n in range(1, max_seeds + 1):
+        files = [
+            [setting.train(seed) / "progress.csv" for seed in chosen[:n]]
+            for setting, chosen in zip(settings, seeds)
+        ]
+        ours, theirs = _scores(files[0], files[1], y, score_fraction)
+        verdict = test.verdict(ours, theirs)
+        needed = 0.5 + test.critical[n - 1]
+        limit = f"decides at {needed:.2f} or {1 - needed:.2f}" if needed < 2 else "too few"
+        share = share_of_wins(ours, theirs)
+        tell(f"{n} seeds each: better in {share:.2f} of all pairs; {limit}")
+        if verdict is not None:
+            return verdict
+    raise AssertionError("the last look always has a verdict")
+
+
+def _scores(
+    ours: list[Path], theirs: list[Path], y: str, score_fraction: float
+) -> tuple[NDArray, NDArray]:
+    """Return the scores of both sides, in the order of the files."""
+    sides = {"runs": ours, "baseline": theirs}
+    logged = [LoggedRun(file, label) for label, files in sides.items() for file in files]
+    scores = Comparison(logged, y=y, score_fraction=score_fraction, n_resamples=1).scores
+    found = [scores.get(("", label), np.zeros(0)) for label in sides]
+    if [len(x) for x in found] != [len(ours), len(theirs)]:
+        raise ValueError(f"a run has no number in {y}: name another column, or look at the run")
+    return found[0], found[1]
+
+
+def _free_of_place(config: Config) -> dict[str, Any]:
+    """Return a configuration without the devices that it ran on."""
+    return {name: part for name, part in config.items() if name != "affinity"}
