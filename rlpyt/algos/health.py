@@ -72,7 +72,9 @@ class Health:
         for name, parameters in _trained(algo).items():
             change = _norm([p.detach() - old for p, old in zip(parameters, before[name])])
             if change:  # This update steps the optimizer.
-                self._values[_joined(name, "updateRatio")] = change / _norm(before[name])
+                size, n = _norm(before[name]), sum(p.numel() for p in parameters)
+                self._values[_joined(name, "updateRatio")] = change / size
+                self._values[_joined(name, "weightScale")] = size / math.sqrt(n)
         return result
 
     def row(self, algo: Any, opt_infos: Mapping[str, Sequence[float]]) -> dict[str, float]:
@@ -140,6 +142,7 @@ def network_columns(algo: Any, batch: Nested) -> dict[str, Any]:
         found[f"deadUnits.{name}"] = (high - low <= CONSTANT).float().mean()
 
     def keep_scale(name: str, module: Any, inputs: Any) -> None:
+        inputs = inputs.data  # Also of a PackedSequence.
         features = inputs.movedim(-3, -1) if isinstance(module, torch.nn.Conv2d) else inputs
         squares = features.float().square().reshape(-1, features.shape[-1])
         scales.setdefault(name, squares.mean(0).max().sqrt())
@@ -171,14 +174,14 @@ def network_columns(algo: Any, batch: Nested) -> dict[str, Any]:
 
 def _values(algo: Any, batch: Nested) -> Any:
     """Run all networks of the agent, and return the values of a minibatch if they are known."""
-    if not {"agent_inputs", "action"} <= set(fields_of(batch)):  # As sequences from replay.
-        return None
-    agent, inputs = algo.agent, batch.agent_inputs
+    agent, inputs = algo.agent, getattr(batch, "agent_inputs", ())
     if hasattr(algo, "agent_outputs"):
         recurrent = (getattr(batch, name, None) for name in ("init_rnn_state", "reset"))
         return algo.agent_outputs(inputs, *recurrent)[1]
+    if agent.recurrent or not inputs:  # Sequences are not run again.
+        return None
     if not hasattr(agent, "q"):
-        outputs = None if agent.recurrent else agent(*inputs)
+        outputs = agent(*inputs)
         is_value = isinstance(outputs, torch.Tensor) and outputs.dim() == 2
         return outputs.max(-1).values if is_value else None
     agent.run_model(agent.model, *inputs)
