@@ -1,4 +1,4 @@
-"""The command ``rlpyt``: train, sweep, doctor, list, evaluate, watch, export, plot and compare."""
+"""The command ``rlpyt``: to train, search, examine, act, verify, diagnose and compare."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tabulate import tabulate
 from rlpyt.core.protocols import RunnerLike
 from rlpyt.experiments import catalog, evaluation, settings
 from rlpyt.experiments.branching import read_branch
+from rlpyt.experiments.health import Watch, report
 from rlpyt.experiments.program import runner_call, source, started_from
 from rlpyt.experiments.results.pictures import plot_results
 from rlpyt.experiments.results.statistics import STATISTICS
@@ -29,6 +30,7 @@ from rlpyt.experiments.train import (
     alone_in,
     check_same_run,
     configuration,
+    library_code,
     log_call,
     recorded,
     run_name,
@@ -139,6 +141,7 @@ def of_run(what: str, arguments: str, required: bool = True) -> Callable[[Comman
 @click.option(
     "--compile", "compiles", is_flag=True, help="Compile updates: setting runner.compile."
 )
+@click.option("--watch", "watches", is_flag=True, help="Warn of what rlpyt diagnose finds.")
 @click.option("--print", "prints", is_flag=True, help="Print the program that does the same.")
 @click.option("--settings", "lists", is_flag=True, help="List all settings with their values.")
 def train(
@@ -155,6 +158,7 @@ def train(
     keep_checkpoints: bool,
     origin: str | None,
     compiles: bool,
+    watches: bool,
     prints: bool,
     lists: bool,
 ) -> None:
@@ -214,6 +218,7 @@ def train(
             return
         start = Start()
         further = [each.make() for each in call.kwargs.get("callbacks", [])]
+        further += [Watch()] * watches
         new_branch = branch if earlier is None else None
         if new_branch is not None:
             saving.update(new_branch.saving(saving))
@@ -221,7 +226,8 @@ def train(
         runner = call.make(callbacks=[*further, start])
         log_dir = log_dir or get_log_dir(run_name(config), create=True)
         parent = branch.record() if branch else {"init": init} if init else {}
-        log = log_call(config, seed, log_dir, run_id, resume or branch is not None, parent)
+        more = {"code": library_code(), **parent}
+        log = log_call(config, seed, log_dir, run_id, resume or branch is not None, more)
         run_dir = Path(log_dir, f"run_{run_id}")
         is_new = not run_dir.exists()
     try:
@@ -434,6 +440,19 @@ def verify(run: str, intervals: int, seed: int | None) -> None:
 
 
 @main.command()
+@click.argument("run", type=click.Path(exists=True))
+def diagnose(run: str) -> None:
+    """Say what is wrong with RUN, since when, and what to try, in at most ten lines.
+
+    \b
+    rlpyt diagnose runs/ppo/run_0
+    rlpyt diagnose docs/evidence/data/ppo_pong_higher_rate/pong_seed1.csv   # an older log
+    """
+    with without_traceback():
+        click.echo(report(run))
+
+
+@main.command()
 @click.argument("path", metavar="RUN_OR_SNAPSHOT", type=click.Path())
 @click.argument("file", type=click.Path(dir_okay=False))
 def export(path: str, file: str) -> None:
@@ -512,26 +531,47 @@ def plot(
 @click.option("--score-fraction", default=0.5, help="Last part of steps, to average scores over.")
 @click.option("--confidence", default=0.95, help="Probability of all intervals together.")
 @click.option("--paired", is_flag=True, help="Compare runs of equal seed, such as branches.")
-def compare(runs: str, baseline: str, **options: Any) -> None:
+@click.option("--until", type=float, help="Train further seeds until the test has this confidence.")
+@click.option("--max-seeds", type=COUNT, default=20, help="Largest number of seeds with --until.")
+def compare(runs: str, baseline: str, until: float | None, max_seeds: int, **options: Any) -> None:
     """Find out whether RUNS learn worse than BASELINE; if they do, the exit code is 1.
 
     \b
     rlpyt compare runs/new runs/old          # the same settings, before and after a change
+    rlpyt compare runs/new runs/old --until 0.95   # with as many seeds as it takes
 
     Runs are compared on each task, which is the path below the directory, and on all tasks. They
     are worse if the interval of P(improvement), the probability that a run scores more than one of
     the baseline, lies below 0.5, and the effect (the difference of interquartile means, in units of
     the range of the baseline's curve) is below -TOLERANCE. Few seeds reveal only large losses.
     With --paired each run is compared with the run of its seed, and the effect is the interquartile
-    mean of the differences.
+    mean of the differences. With --until, seeds are trained one by one, with the settings in both
+    directories, until the scores differ; without a difference that happens with a probability of 1
+    - UNTIL at most, over all seeds. Finished runs are not repeated.
     """
     from rlpyt.experiments import gate
 
+    if until is not None:
+        from rlpyt.experiments.until import compare_until
+
+        given = [name for name in ("tolerance", "confidence", "paired") if _is_given(name)]
+        with without_traceback():
+            if given:
+                raise ValueError(f"--until has its own test: leave out --{', --'.join(given)}")
+            kept = {name: options[name] for name in ("y", "score_fraction")}
+            verdict = compare_until(runs, baseline, until, max_seeds, **kept, tell=click.echo)
+        click.echo(verdict)
+        raise SystemExit(int(verdict == "worse"))
     with without_traceback():
         lines, notes = gate.compare(runs, baseline, **options)
     click.echo("\n".join([gate.table(lines), *notes]))
     if any(line.is_worse for line in lines):
         raise SystemExit(1)
+
+
+def _is_given(name: str) -> bool:
+    """Return whether an option is on the command line."""
+    return click.get_current_context().get_parameter_source(name) == GIVEN
 
 
 def _score_range(word: str) -> tuple[str, tuple[float, float]]:

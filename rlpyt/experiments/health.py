@@ -78,7 +78,7 @@ class Log:
             known: [R] values that it is read from; rows with NaN do not count.
             n_rows: smallest number of rows that must show it.
         """
-        rows = np.flatnonzero(np.isfinite(known))
+        rows = np.flatnonzero(~np.isnan(known))
         breaks = np.flatnonzero(~holds[rows])
         last = rows[breaks[-1] + 1 :] if len(breaks) else rows
         return float(self.steps[last[0]]) if len(last) >= n_rows else None
@@ -99,10 +99,9 @@ class Log:
         sound = f"{least:g} to {most:g}" if least > 0 and most < np.inf else sound
         return since, text.format(f"{self.last(values):.2g}") + f" (sound: {sound})"
 
-    @property
-    def update_ratio(self) -> NDArray:
-        """Largest ratio of an update to the weights of a network."""
-        names = self.named("pdateRatio")  # The temperature of SAC is no network.
+    def of_networks(self, part: str) -> NDArray:
+        """Return the largest number of all networks in columns with ``part`` in their names."""
+        names = self.named(part)  # The temperature of SAC is no network.
         return self.most(*(name for name in names if not name.startswith("alpha")))
 
     @property
@@ -150,12 +149,19 @@ def normalization_missing(log: Log) -> Symptom:
 
 def learning_rate_too_high(log: Log) -> Symptom:
     """Find updates that change networks, or the policy, by much of themselves."""
-    for values, most, text in (
-        (log.update_ratio, 0.03, "an update changes weights by {:.2g} of their norm"),
-        (log["approxKLAverage"], 0.15, "an iteration moves the policy by a divergence of {:.2g}"),
+    for values, most, at_once, text in (
+        (log.of_networks("pdateRatio"), 0.03, 0.3, "an update changes weights by {:.2g} of them"),
+        (
+            log["approxKLAverage"],
+            0.15,
+            1,
+            "an iteration moves the policy by a divergence of {:.2g}",
+        ),
+        (log.of_networks("eightScale"), 1, 2, "weights have grown to a root mean square of {:.2g}"),
     ):
         rows = np.flatnonzero(values > most)
-        if len(rows) >= 2:  # Without a break or not: it ends once the policy has no choice.
+        # It may end soon, with a policy that has no choice, or weights too large to change.
+        if len(rows) >= 2 or (values > at_once).any():
             found = text.format(np.nanmax(values))
             return float(log.steps[rows[0]]), f"{found} (sound: at most {most:g})"
     return None
@@ -163,15 +169,14 @@ def learning_rate_too_high(log: Log) -> Symptom:
 
 def learning_rate_too_low(log: Log) -> Symptom:
     """Find updates that have hardly changed anything from the first on."""
-    for values, least, text in (
-        (log.update_ratio, 2e-5, "an update changes weights by {} of their norm"),
-        (log["approxKLAverage"], 1e-6, "an iteration moves the policy by a divergence of {}"),
-    ):
-        found = log.outside(values, least, np.inf, text)
-        # Later it may be the end of a schedule.
-        if found and found[0] == log.steps[np.isfinite(values)][0]:
-            return found
-    return None
+    ratio = log.of_networks("pdateRatio")
+    values, least, text = ratio, 2e-5, "an update changes weights by {} of them"
+    if np.isnan(ratio).all():
+        values, least = log["approxKLAverage"], 1e-6
+        text = "an iteration moves the policy by a divergence of {}"
+    found = log.outside(values, least, np.inf, text)
+    # Later it may be the end of a schedule.
+    return found if found and found[0] == log.steps[~np.isnan(values)][0] else None
 
 
 def values_diverge(log: Log) -> Symptom:
@@ -198,7 +203,7 @@ def dead_network(log: Log) -> Symptom:
         text = "of the units of a layer, a share of {} has one output for a whole batch"
         return log.outside(dead, 0, 0.9, text)
     # A constant explains nothing; other bad values explain more or less than that.
-    near_zero = (np.abs(explained) < 0.02) & (log["ReturnStd"] > 0)
+    near_zero = (np.abs(explained) < 0.05) & (log["ReturnStd"] > 0)
     since = log.since(near_zero, explained)
     if since is None or (np.abs(explained[log.steps >= since]) < 0.005).sum() < 2:
         return None
@@ -212,21 +217,17 @@ def exploration_ended_too_early(log: Log) -> Symptom:
     found = log.since((log["ReturnStd"] == 0) & (returns == log.last(returns)), returns, 5)
     if found is not None and found == log.steps[np.isfinite(returns)][0]:
         return found, f"every episode returns {log.last(returns):g}: no reward was ever found"
-    for values, least, text in (
-        (log["epsilon"], 0.02, "epsilon is {}, and the return has not risen"),
-        (log["entropyShare"], 0.05, "entropy is {} of its maximum, and the return has not risen"),
-    ):
-        symptom = log.outside(values, least, 1, text)
-        if symptom and symptom[0] < 0.3 * log.steps[-1] and not log.has_learned:
-            return symptom
-    return None
+    text = "epsilon is {}, and the return has not risen"
+    symptom = log.outside(log["epsilon"], 0.02, 1, text)
+    is_early = symptom is not None and symptom[0] < 0.3 * log.steps[-1]
+    return symptom if is_early and not log.has_learned else None
 
 
 def policy_collapsed(log: Log) -> Symptom:
     """Find a policy without random actions that has not learned, or has unlearned."""
     if not log.has_learned:
         text = "entropy is {} of its maximum, and the return has not risen"
-        symptom = log.outside(log["entropyShare"], 0.01, 1, text)
+        symptom = log.outside(log["entropyShare"], 0.05, 1, text)
         if symptom:
             return symptom
     returns = log["ReturnAverage"]

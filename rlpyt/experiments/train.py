@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import rlpyt
 from rlpyt import __version__
 from rlpyt.core.protocols import AgentLike, AlgoLike, EnvLike, SamplerLike
 from rlpyt.core.records import BatchSpec
@@ -169,6 +172,16 @@ def log_call(
             **({"resume": True} if resume else {}),
         },
     )
+
+
+@cache
+def library_code() -> str:
+    """Return a digest of the library's source files; what a program adds is not in it."""
+    digest = hashlib.sha256()
+    root = Path(rlpyt.__file__).parent
+    for file in sorted(root.rglob("*.py")):
+        digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _as_recorded(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -355,7 +368,8 @@ def build_and_train(
     config, call = slot_runner(affinity, seed, f"{family}/{config_key}", words, variant)
     runner = call.make()
     run_dir = Path(log_dir, f"run_{run_ID}")
-    log = log_call(config, seed, log_dir, run_ID, resume=(run_dir / "progress.csv").exists())
+    is_resumed, more = (run_dir / "progress.csv").exists(), {"code": library_code()}
+    log = log_call(config, seed, log_dir, run_ID, resume=is_resumed, more_params=more)
     with logger_context(**log.kwargs):
         runner.train(checkpoint_interval_minutes=CHECKPOINT_INTERVAL_MINUTES, resume="auto")
 

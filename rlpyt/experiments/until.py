@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import rlpyt
 from rlpyt.experiments.evaluation import configuration_in
 from rlpyt.experiments.program import runner_call
 from rlpyt.experiments.results.comparison import Comparison
@@ -19,18 +16,13 @@ from rlpyt.experiments.results.runs import LoggedRun, number, read_rows
 from rlpyt.experiments.results.sequential import SequentialTest, share_of_wins
 from rlpyt.experiments.settings import checked, read_params
 from rlpyt.experiments.sweeps.variant import Config
-from rlpyt.experiments.train import CHECKPOINT_INTERVAL_MINUTES, alone_in, log_call
+from rlpyt.experiments.train import (
+    CHECKPOINT_INTERVAL_MINUTES,
+    alone_in,
+    library_code,
+    log_call,
+)
 from rlpyt.utils.types import NDArray
-
-
-@cache
-def library_code() -> str:
-    """Return a digest of the library's source files; what a program adds is not in it."""
-    digest = hashlib.sha256()
-    root = Path(rlpyt.__file__).parent
-    for file in sorted(root.rglob("*.py")):
-        digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 class Setting:

@@ -1,0 +1,170 @@
+"""Rules about what is wrong with a run: of the runs in docs/evidence, and of logs that have it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlpyt.experiments.health import PAGE, RULES, Log, Watch, findings, read_log, report
+from rlpyt.experiments.results.runs import read_rows, write_rows
+from rlpyt.utils.logging import logger
+from tests.experiments.parts import invoke, refused
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "docs" / "evidence" / "data"
+ALL = sorted(file for file in DATA.glob("*/*_seed*.csv"))
+DEAD = DATA / "ppo_pong_higher_rate" / "pong_seed1.csv"
+# Runs that docs/evidence/index.md describes as failures too.
+UNREWARDED = {
+    *(DATA / "ppo_classic" / f"MountainCar-v0_seed{seed}.csv" for seed in range(5)),
+    DATA / "ppo_rnd_classic" / "MountainCar-v0_seed0.csv",
+}
+FALLEN = {DATA / "a2c_1M_normalized" / "Walker2d-v5_seed1.csv"}
+
+
+def names(file, n_rows=None):
+    return [finding.name for finding in findings(Log(read_rows(file)[:n_rows]))]
+
+
+def test_the_dead_seed_is_named_within_100000_steps_and_its_sibling_is_not():
+    rows = [row for row in read_rows(DEAD) if float(row["CumSteps"]) <= 1e5]
+    (finding,) = findings(Log(rows))
+    assert finding.name == "dead network"
+    assert finding.since == 49152
+    assert names(DEAD) == ["dead network"]
+    assert names(DEAD.with_name("pong_seed0.csv")) == []
+
+
+def test_no_healthy_run_is_accused():
+    healthy = set(ALL) - UNREWARDED - FALLEN - {DEAD}
+    assert len(healthy) > 140
+    assert {file.name: names(file) for file in healthy if names(file)} == {}
+
+
+def test_failed_runs_are_named():
+    assert {tuple(names(file)) for file in UNREWARDED} == {("exploration ended too early",)}
+    assert {tuple(names(file)) for file in FALLEN} == {("policy collapsed",)}
+
+
+@pytest.mark.slow
+def test_no_healthy_run_is_accused_on_the_way():
+    """Two runs that fell and rose again are accused in between, as is no other."""
+    accused = set()
+    for file in set(ALL) - UNREWARDED - FALLEN - {DEAD}:
+        rows = read_rows(file)
+        for n in {2, 3, 4, *(len(rows) * k // 8 for k in range(1, 9))}:
+            accused |= {(file.parent.name, file.name) for _ in findings(Log(rows[:n]))}
+    assert accused <= {
+        ("a2c_1M_normalized", "Hopper-v5_seed0.csv"),
+        ("dqn_classic", "CartPole-v1_seed2.csv"),
+    }
+
+
+# --- Logs that have it ------------------------------------------------------------------------
+
+N = 10
+SOUND = {
+    "CumSteps": np.arange(1, N + 1) * 1000,
+    "ReturnAverage": np.linspace(20, 200, N),
+    "ReturnStd": np.full(N, 10.0),
+    "ReturnMax": np.linspace(30, 220, N),
+    "ReturnMin": np.linspace(10, 180, N),
+    "DiscountedReturnMax": np.linspace(30, 90, N),
+    "DiscountedReturnMin": np.linspace(10, 80, N),
+    "NonzeroRewardsAverage": np.linspace(20, 200, N),
+    "LengthAverage": np.linspace(20, 200, N),
+    "LengthMedian": np.linspace(20, 190, N),
+    "LengthMax": np.linspace(30, 220, N),
+    "entropyAverage": np.linspace(0.69, 0.3, N),
+    "entropyShare": np.linspace(1.0, 0.43, N),
+    "approxKLAverage": np.linspace(5e-3, 1e-7, N),
+    "updateRatio": np.linspace(3e-3, 1e-6, N),
+    "weightScale": np.full(N, 0.2),
+    "returnScale": np.linspace(3, 4, N),
+    "valueScale": np.linspace(2, 4, N),
+    "inputScale": np.full(N, 1.2),
+    "deadUnits.model.1": np.linspace(0, 0.6, N),
+    "explainedVarianceAverage": np.linspace(0.1, 0.9, N),
+    "bootstrapsTimeLimits": np.full(N, 1.0),
+}
+LOW = {"ReturnAverage": np.full(N, 20.0)}
+REPLAY = {"entropyAverage": np.nan, "entropyShare": np.nan, "returnScale": np.nan}
+FAULTS = [
+    ("rewards of the wrong scale", {"returnScale": 3000.0}),
+    ("rewards of the wrong scale", {**REPLAY, "rewardScale": 1e-4}),
+    ("normalization missing", {"inputScale": 250.0}),
+    (
+        "learning rate too high",
+        {"approxKLAverage": [np.inf] + [0.0] * (N - 1), "updateRatio": 1e-3},
+    ),
+    ("learning rate too high", {"weightScale": np.geomspace(0.2, 9, N)}),
+    ("learning rate too high", {"updateRatio": 0.1}),
+    ("learning rate too low", {"updateRatio": 1e-7}),
+    ("dead network", {"deadUnits.model.1": 0.95}),
+    ("values diverge", {**REPLAY, "qMeanAverage": np.geomspace(1, 1e5, N)}),
+    ("values diverge", {"valueScale": np.geomspace(1, 1e5, N)}),
+    ("exploration ended too early", {**REPLAY, **LOW, "epsilon": 0.0}),
+    ("exploration ended too early", {"ReturnAverage": -200.0, "ReturnStd": 0.0}),
+    ("policy collapsed", {**LOW, "entropyShare": np.geomspace(1, 1e-5, N)}),
+    ("policy collapsed", {"ReturnAverage": [20, 60, 110, 150, 200, 190, 22, 21, 20, 20]}),
+    ("evaluation unlike training", {"TrainingReturn": np.linspace(200, 900, N)}),
+    (
+        "time limit taken for an end",
+        {"LengthMedian": 200, "LengthMax": 200, "bootstrapsTimeLimits": 0},
+    ),
+]
+
+
+def written(file, changes=()):
+    columns = {name: np.broadcast_to(x, N) for name, x in {**SOUND, **dict(changes)}.items()}
+    write_rows(file, columns, zip(*columns.values()))
+    return file
+
+
+def test_a_sound_log_has_no_findings(tmp_path):
+    assert names(written(tmp_path / "progress.csv")) == []
+
+
+@pytest.mark.parametrize(("name", "changes"), FAULTS)
+def test_a_fault_is_named_first(name, changes, tmp_path):
+    assert names(written(tmp_path / "progress.csv", changes))[0] == name
+
+
+def test_every_rule_has_a_fault_and_a_section():
+    rules = {rule.__name__.replace("_", " ") for rule in RULES}
+    assert rules == {name for name, _ in FAULTS}
+    page = (ROOT / PAGE).read_text().lower()
+    assert [name for name in rules if f"## {name}\n" not in page] == []
+
+
+def test_a_transient_symptom_is_no_finding(tmp_path):
+    changes = {"deadUnits.model.1": [0.95] * 9 + [0.5]}
+    assert names(written(tmp_path / "progress.csv", changes)) == []
+
+
+def test_the_report_has_ten_lines_at_most_and_says_what_the_log_lacks(tmp_path):
+    changes = {name: value for _, fault in FAULTS for name, value in fault.items()}
+    text = report(written(tmp_path / "progress.csv", changes))
+    assert len(text.splitlines()) <= 10
+    assert "inputs" not in text
+    output = invoke("diagnose", DEAD)
+    assert "DEAD NETWORK since 49,152 steps" in output
+    assert f"{PAGE}#dead-network" in output
+    assert "not in this log: dead units, update ratios" in output
+
+
+def test_a_run_without_rows_is_refused(tmp_path):
+    (tmp_path / "progress.csv").touch()
+    assert "has no rows" in refused("diagnose", tmp_path)
+    assert len(read_log(DEAD).steps) == 37
+
+
+def test_watch_warns_once(tmp_path, monkeypatch):
+    lines = []
+    monkeypatch.setattr(logger, "get_snapshot_dir", lambda: str(tmp_path))
+    monkeypatch.setattr(logger, "log", lines.append)
+    watch = Watch()
+    written(tmp_path / "progress.csv", {"inputScale": 250.0})
+    for itr in range(2):
+        watch.on_log(None, itr, [])
+    assert [line.startswith("WARNING: NORMALIZATION MISSING") for line in lines] == [True]

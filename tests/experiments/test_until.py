@@ -1,0 +1,112 @@
+"""Seeds are added to two settings until they differ; finished runs are not repeated."""
+
+import json
+
+import numpy as np
+import pytest
+
+from rlpyt.experiments import until
+from rlpyt.experiments.results.runs import read_rows, write_rows
+from rlpyt.experiments.train import library_code
+from rlpyt.experiments.until import Setting, compare_until
+from tests.experiments.parts import invoke, refused
+
+PPO = ["ppo", "CartPole-v1", "batch_T=10", "batch_B=4", "minibatches=2", "epochs=1", "threads=1"]
+
+
+def train(directory, *words, seed=0, run_id=0):
+    log = ["--log-dir", directory, "--run-id", run_id, "--seed", seed]
+    invoke("train", *PPO, "log_interval_steps=40", *words, "--steps", 80, *log)
+
+
+@pytest.fixture
+def settings(tmp_path):
+    train(tmp_path / "new", "learning_rate=1e-3", seed=4)
+    train(tmp_path / "old", seed=0)
+    return tmp_path
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The seeds that are trained; the runs have scores by setting."""
+    seeds = []
+
+    def train_run(setting, seed):
+        run_dir = setting.runs.get(seed, setting.directory / f"run_{seed}")
+        if not (run_dir / "progress.csv").exists():
+            seeds.append((setting.directory.name, seed))
+        scores = {"new": 200.0, "old": 100.0}
+        rows = [(steps, scores[setting.directory.name] + seed) for steps in (40, 80)]
+        write_rows(run_dir / "progress.csv", ("Diagnostics/CumSteps", "ReturnAverage"), rows)
+        return run_dir
+
+    monkeypatch.setattr(Setting, "train", train_run)
+    return seeds
+
+
+def test_seeds_are_added_one_by_one_until_the_test_decides(settings, trained):
+    lines = []
+    verdict = compare_until(settings / "new", settings / "old", tell=lines.append)
+    assert verdict == "better"
+    # The first run of each has seed 4 and 0; run_0 of "new" has another seed than 0.
+    assert trained == [
+        *(("new", 1), ("old", 1), ("new", 2), ("old", 2)),
+        *(("new", 3), ("old", 3), ("new", 5), ("old", 4)),
+    ]
+    assert len(lines) == 5
+    assert lines[-1].startswith("5 seeds each: better in 1.00 of all pairs; decides at 1.00")
+
+
+def test_worse_runs_are_the_exit_code(settings, trained):
+    with pytest.raises(AssertionError, match="worse"):
+        invoke("compare", settings / "old", settings / "new", "--until", 0.95, "--max-seeds", 8)
+
+
+def test_a_run_is_trained_with_the_recorded_settings_and_only_once(settings):
+    setting = Setting(settings / "new")
+    run_dir = setting.train(1)
+    record = json.loads((run_dir / "params.json").read_text())
+    assert record["algo"]["learning_rate"] == 1e-3
+    assert (record["seed"], record["code"]) == (1, library_code())
+    rows = (run_dir / "progress.csv").read_text()
+    again = Setting(settings / "new")
+    assert sorted(again.runs) == [1, 4]
+    assert again.train(1) == run_dir
+    assert (run_dir / "progress.csv").read_text() == rows
+    assert number_of_steps(run_dir) == 80
+    # Its run equals one of `rlpyt train`.
+    train(settings / "equal", "learning_rate=1e-3", seed=1)
+    by_command, by_until = (
+        [row["lossAverage"] for row in read_rows(path / "progress.csv")]
+        for path in (settings / "equal" / "run_0", run_dir)
+    )
+    assert by_command == by_until
+
+
+def number_of_steps(run_dir):
+    return float(read_rows(run_dir / "progress.csv")[-1]["CumSteps"])
+
+
+def test_other_code_is_refused(settings, monkeypatch):
+    setting = Setting(settings / "old")
+    monkeypatch.setattr(until, "library_code", lambda: "other")
+    assert setting.train(0).name == "run_0"  # It is finished.
+    with pytest.raises(ValueError, match="another version"):
+        setting.train(1)
+
+
+def test_mixed_directories_are_refused(settings):
+    assert "other settings" in refused("compare", settings, settings / "old", "--until", 0.95)
+    train(settings / "old", seed=0, run_id=1)
+    with pytest.raises(ValueError, match="one seed"):
+        Setting(settings / "old")
+    with pytest.raises(ValueError, match="has no run"):
+        Setting(settings / "old" / "run_0" / "nothing")
+    words = ("compare", settings / "new", settings / "old", "--until", 0.95)
+    assert "leave out --paired" in refused(*words, "--paired")
+
+
+def test_scores_need_a_number_in_each_run(settings, trained):
+    with pytest.raises(ValueError, match="has no column"):
+        compare_until(settings / "new", settings / "old", y="GameScoreAverage")
+    assert np.isfinite(number_of_steps(settings / "new" / "run_0"))
