@@ -5,7 +5,7 @@
   buffer, which ``replay_buffers`` makes. ``sequences``: the same for recurrent agents.
 - ``losses``: every loss as a pure function of tensors. ``rollouts``: where episodes begin and end
   in a batch, and its minibatches. ``statistics``: normalization, and statistics that are logged.
-  ``checks``: validation of settings.
+  ``checks``: validation of settings. ``health``: columns of the log on networks, updates and data.
   ``_optim``: optimizers and the transfer of their state. ``_compiled``: updates as one graph.
 - ``dqn``: Q-learning for discrete actions (``dqn``, ``cat_dqn``, ``qr_dqn``, ``iqn``,
   ``munchausen``), for recurrent agents (``r2d1``), and without replay (``pqn``). ``pg``: policy

@@ -69,10 +69,13 @@ class Health:
             for name, parameters in _trained(algo).items()
         }
         result = algo.run_update(update, *batch)
-        for name, parameters in _trained(algo).items():
-            change = _norm([p.detach() - old for p, old in zip(parameters, before[name])])
-            if change:  # This update steps the optimizer.
-                size, n = _norm(before[name]), sum(p.numel() for p in parameters)
+        changes = {
+            name: _norm([p.detach() - old for p, old in zip(parameters, before[name])])
+            for name, parameters in _trained(algo).items()
+        }
+        for name, change in changes.items():
+            if change or not any(changes.values()):  # Other updates step other optimizers.
+                size, n = _norm(before[name]), sum(p.numel() for p in before[name])
                 self._values[_joined(name, "updateRatio")] = change / size
                 self._values[_joined(name, "weightScale")] = size / math.sqrt(n)
         return result

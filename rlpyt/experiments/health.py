@@ -25,6 +25,7 @@ from rlpyt.utils.types import BoolArray, NDArray
 
 PAGE = "docs/guides/diagnosis.md"
 MAX_FINDINGS = 4  # A report has ten lines then.
+EARLY = 0.3  # Part of the steps of a run.
 # Parts of names of columns, and what a log without them does not tell.
 MEASURED = {
     "deadUnits": "dead units",
@@ -114,6 +115,10 @@ class Log:
         known = values[np.isfinite(values)]
         return float(known[-1]) if len(known) else float("nan")
 
+    def first(self, values: NDArray) -> float:
+        """Return the first number of ``values``; NaN if there is none."""
+        return self.last(values[::-1])
+
     def mean(self, name: str) -> float:
         """Return the mean of a column."""
         return float(np.nanmean(self[name]))
@@ -135,10 +140,13 @@ class Log:
 
 def rewards_of_the_wrong_scale(log: Log) -> Symptom:
     """Find rewards, or returns as they are learned, that are far from 1."""
-    text = "{} to learn from have a root mean square of {{}}"
-    return log.outside(log["returnScale"], 0.01, 500, text.format("returns")) or log.outside(
-        log["rewardScale"], 0.005, 100, text.format("rewards")
-    )
+    text = "{} have a root mean square of {{}}"
+    learned = log.outside(log["returnScale"], 0.01, 500, text.format("returns to learn from"))
+    replayed = log.outside(log["rewardScale"], 0.005, 100, text.format("rewards to learn from"))
+    if learned or replayed or log.has_learned:
+        return learned or replayed
+    size = log.most("ReturnMax", "ReturnMin") / log["NonzeroRewardsAverage"]
+    return log.outside(size, 0, 100, "rewards have a size of {}, and the return has not risen")
 
 
 def normalization_missing(log: Log) -> Symptom:
@@ -214,13 +222,22 @@ def dead_network(log: Log) -> Symptom:
 def exploration_ended_too_early(log: Log) -> Symptom:
     """Find a policy of few random actions, early in a run that has not learned."""
     returns = log["ReturnAverage"]
-    found = log.since((log["ReturnStd"] == 0) & (returns == log.last(returns)), returns, 5)
-    if found is not None and found == log.steps[np.isfinite(returns)][0]:
-        return found, f"every episode returns {log.last(returns):g}: no reward was ever found"
+    since = log.since((log["ReturnStd"] == 0) & (returns == log.last(returns)), returns, 5)
+    if since is not None and since == log.steps[np.isfinite(returns)][0]:
+        return since, f"every episode returns {log.last(returns):g}: no reward was ever found"
     text = "epsilon is {}, and the return has not risen"
     symptom = log.outside(log["epsilon"], 0.02, 1, text)
-    is_early = symptom is not None and symptom[0] < 0.3 * log.steps[-1]
-    return symptom if is_early and not log.has_learned else None
+    if symptom and symptom[0] < EARLY * log.steps[-1] and not log.has_learned:
+        return symptom
+    share = log["entropyShare"]
+    since = log.since(share <= 0.2, share)
+    if since is None or since > EARLY * log.steps[-1]:
+        return None
+    gain = (returns[log.steps == since][0] - log.first(returns)) / np.ptp(
+        returns[~np.isnan(returns)]
+    )
+    text = f"entropy fell to {share[log.steps == since][0]:.2g} of its maximum at {gain:.0%} of the"
+    return (since, f"{text} gain in return") if not gain > 1 / 3 else None
 
 
 def policy_collapsed(log: Log) -> Symptom:
@@ -233,7 +250,7 @@ def policy_collapsed(log: Log) -> Symptom:
     returns = log["ReturnAverage"]
     if not np.isfinite(returns).any():
         return None
-    first, best = returns[np.isfinite(returns)][0], np.fmax.accumulate(returns)
+    first, best = log.first(returns), np.fmax.accumulate(returns)
     has_fallen = best - returns > 0.9 * (best - first)
     has_risen = best - first > 2 * log.mean("ReturnStd")
     since = log.since(has_fallen & has_risen, returns, max(2, len(returns) // 10))
@@ -254,15 +271,16 @@ def evaluation_unlike_training(log: Log) -> Symptom:
 
 
 def time_limit_taken_for_an_end(log: Log) -> Symptom:
-    """Find episodes of one length, whose ends count as ends of the task."""
-    ends, longest = log["bootstrapsTimeLimits"], log["LengthMax"]
-    at_limit = (log["LengthMedian"] == longest) & (longest == log.last(longest)) & (longest > 1)
-    rows = np.flatnonzero(np.isfinite(longest))
-    # Of a task that some agents solve, episodes may have the same length by chance.
-    if log.last(ends) != 0 or at_limit[rows].mean() < 0.5:
+    """Find episodes of one round length, whose ends count as ends of the task."""
+    known = log.last(log["bootstrapsTimeLimits"]), log.last(log["timeLimitShare"])
+    longest = log["LengthMax"]
+    at_limit = (log["LengthMedian"] == longest) & (longest == log.last(longest))
+    rows = np.isfinite(longest)
+    # A task that is solved may have episodes of one length too, and a game of a few steps.
+    if 0 not in known or log.last(longest) % 50 or at_limit[rows].mean() < 0.5:
         return None
     since = log.since(at_limit, longest)
-    text = f"episodes end after {log.last(longest):.0f} steps each, and nothing is bootstrapped"
+    text = f"episodes end after {log.last(longest):.0f} steps each, as if the task ended there"
     return None if since is None else (since, text)
 
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
-from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.collections import AttrDict, fields_of
 from rlpyt.utils.logging import logger
 
 NAN = float("nan")
@@ -34,6 +35,8 @@ COUNTERS = (
     "last_update_counter",
     "sum_training_returns",
     "n_training_returns",
+    "n_ends",
+    "n_time_limits",
 )
 
 
@@ -54,6 +57,8 @@ class RunLog:
         sum_training_returns: sum of the returns of training trajectories since the last row, in
             runs that measure performance on others.
         n_training_returns: number of these trajectories.
+        n_ends: number of ends of episodes since the last row, where time limits are known.
+        n_time_limits: number of these ends that were time limits.
     """
 
     def __init__(self) -> None:
@@ -69,6 +74,7 @@ class RunLog:
         self.last_steps = self.last_update_counter = 0
         self.cum_completed_trajs = self.new_completed_trajs = 0
         self.sum_training_returns, self.n_training_returns = 0.0, 0
+        self.n_ends = self.n_time_limits = 0
 
     def keep_window(self, n_trajectories: int) -> None:
         """Measure performance on the last trajectories of training, ``n_trajectories`` at most."""
@@ -155,11 +161,30 @@ class RunLog:
         self.new_completed_trajs = 0
         return row
 
+    def count_ends(self, env: Any) -> None:
+        """Count the ends of episodes in a batch of environments [T,B], and time limits among them.
+
+        Only on the CPU, where nothing waits for the numbers.
+        """
+        if "timeout" in fields_of(env.env_info) and torch.as_tensor(env.done).is_cpu:
+            done = torch.as_tensor(env.done)
+            self.n_ends += int(done.sum())
+            self.n_time_limits += int((done & (torch.as_tensor(env.env_info.timeout) > 0)).sum())
+
     def training_columns(self) -> dict[str, float]:
-        """Return the mean training return since the last row, if performance is of others."""
-        total, n = self.sum_training_returns, self.n_training_returns
+        """Return the columns of training trajectories since the last row, and begin the next.
+
+        ``TrainingReturn`` is their mean return, if performance is measured on others;
+        ``timeLimitShare``, the share of time limits among the ends of episodes.
+        """
+        columns = {}
+        if self.n_training_returns:
+            columns["TrainingReturn"] = self.sum_training_returns / self.n_training_returns
+        if self.n_ends:
+            columns["timeLimitShare"] = self.n_time_limits / self.n_ends
         self.sum_training_returns, self.n_training_returns = 0.0, 0
-        return {"TrainingReturn": total / n} if n else {}
+        self.n_ends = self.n_time_limits = 0
+        return columns
 
     def record_infos(self, traj_infos: Sequence[Any]) -> None:
         """Record the statistics of trajectories, and of all opt infos since the last row."""

@@ -152,6 +152,8 @@ class MinibatchRlBase(BaseRunner):
         """Sample a batch, learn from it, and log and save if due."""
         self.agent.sample_mode(itr)
         samples, traj_infos = self.sampler.obtain_samples(itr)
+        if traj_infos:
+            self.run_log.count_ends(samples.env)
         restarted = self.sampler.take_restarted()
         if restarted:
             self.algo.truncate_trajectories(restarted)

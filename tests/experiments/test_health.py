@@ -105,7 +105,11 @@ FAULTS = [
     ("values diverge", {"valueScale": np.geomspace(1, 1e5, N)}),
     ("exploration ended too early", {**REPLAY, **LOW, "epsilon": 0.0}),
     ("exploration ended too early", {"ReturnAverage": -200.0, "ReturnStd": 0.0}),
-    ("policy collapsed", {**LOW, "entropyShare": np.geomspace(1, 1e-5, N)}),
+    (
+        "policy collapsed",
+        {**LOW, "entropyShare": [0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1, 0.01, 0]},
+    ),
+    ("exploration ended too early", {"entropyShare": np.geomspace(0.5, 1e-3, N)}),
     ("policy collapsed", {"ReturnAverage": [20, 60, 110, 150, 200, 190, 22, 21, 20, 20]}),
     ("evaluation unlike training", {"TrainingReturn": np.linspace(200, 900, N)}),
     (
