@@ -18,6 +18,7 @@ import torch
 
 from rlpyt.algos._compiled import optimizers_in
 from rlpyt.distributions.categorical import Categorical
+from rlpyt.models.noisy import NoisyLinear
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import accepts
@@ -105,7 +106,8 @@ def data_columns(algo: Any, batch: Nested) -> dict[str, Any]:
     ``returnScale`` is the root mean square of returns; ``rewardScale``, that of the n-step rewards
     from a replay buffer that are not 0. ``replayAge`` is the mean age of the data to train on, in
     environment steps of this process: drawn by priority, or stored. ``bootstrapsTimeLimits`` is 1
-    if returns that a time limit truncates are bootstrapped, else 0.
+    if returns that a time limit truncates are bootstrapped, else 0; ``epsilon``, the mean over
+    environments, where the network itself does not explore.
     """
     found: dict[str, Any] = {"bootstrapsTimeLimits": float(algo.knows_time_limits)}
     return_ = getattr(batch, "return_", None)
@@ -115,7 +117,9 @@ def data_columns(algo: Any, batch: Nested) -> dict[str, Any]:
             return_[return_ != 0] if is_replayed else return_
         )
     epsilon = getattr(algo.agent, "eps_sample", None)
-    if epsilon is not None:
+    layers = [layer for _, network in _networks(algo.agent) for layer in network.modules()]
+    # An agent that explores by the noise of its network needs none.
+    if epsilon is not None and not any(isinstance(layer, NoisyLinear) for layer in layers):
         found["epsilon"] = torch.as_tensor(epsilon, dtype=torch.float).mean()
     buffer = getattr(algo, "replay_buffer", None)
     if hasattr(buffer, "window"):

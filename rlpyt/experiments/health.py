@@ -157,15 +157,17 @@ def normalization_missing(log: Log) -> Symptom:
 
 def learning_rate_too_high(log: Log) -> Symptom:
     """Find updates that change networks, or the policy, by much of themselves."""
+    ratio, size = log.of_networks("pdateRatio"), log.of_networks("eightScale")
+    is_first = np.cumsum(~np.isnan(size)) <= 2  # Later, weights of sound runs have grown.
     for values, most, at_once, text in (
-        (log.of_networks("pdateRatio"), 0.03, 0.3, "an update changes weights by {:.2g} of them"),
+        (ratio, 0.03, 0.3, "an update changes weights by {:.2g} of them"),
         (
             log["approxKLAverage"],
             0.15,
             1,
             "an iteration moves the policy by a divergence of {:.2g}",
         ),
-        (log.of_networks("eightScale"), 1, 2, "weights have grown to a root mean square of {:.2g}"),
+        (np.where(is_first, size, np.nan), 1, 2, "weights soon have a root mean square of {:.2g}"),
     ):
         rows = np.flatnonzero(values > most)
         # It may end soon, with a policy that has no choice, or weights too large to change.
@@ -225,10 +227,13 @@ def exploration_ended_too_early(log: Log) -> Symptom:
     since = log.since((log["ReturnStd"] == 0) & (returns == log.last(returns)), returns, 5)
     if since is not None and since == log.steps[np.isfinite(returns)][0]:
         return since, f"every episode returns {log.last(returns):g}: no reward was ever found"
-    text = "epsilon is {}, and the return has not risen"
-    symptom = log.outside(log["epsilon"], 0.02, 1, text)
-    if symptom and symptom[0] < EARLY * log.steps[-1] and not log.has_learned:
-        return symptom
+    epsilon = log["epsilon"]
+    text = "the probability of random actions is {}"
+    never, little = (log.outside(epsilon, least, 1, text) for least in (0.005, 0.02))
+    if never and never[0] == log.steps[~np.isnan(epsilon)][0]:
+        return never
+    if little and little[0] < EARLY * log.steps[-1] and not log.has_learned:
+        return little
     share = log["entropyShare"]
     since = log.since(share <= 0.2, share)
     if since is None or since > EARLY * log.steps[-1]:

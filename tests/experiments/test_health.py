@@ -97,7 +97,7 @@ FAULTS = [
         "learning rate too high",
         {"approxKLAverage": [np.inf] + [0.0] * (N - 1), "updateRatio": 1e-3},
     ),
-    ("learning rate too high", {"weightScale": np.geomspace(0.2, 9, N)}),
+    ("learning rate too high", {"weightScale": np.linspace(1.5, 9, N)}),
     ("learning rate too high", {"updateRatio": 0.1}),
     ("learning rate too low", {"updateRatio": 1e-7}),
     ("dead network", {"deadUnits.model.1": 0.95}),
