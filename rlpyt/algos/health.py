@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from rlpyt.algos._compiled import optimizers_in
 from rlpyt.distributions.categorical import Categorical
@@ -25,16 +27,8 @@ from rlpyt.utils.quick_args import accepts
 from rlpyt.utils.seed import rng_state, set_rng_state
 from rlpyt.utils.types import Nested
 
-LAYERS = (torch.nn.Linear, torch.nn.Conv2d, torch.nn.LSTM)
-NONLINEARITIES = (
-    torch.nn.ReLU,
-    torch.nn.LeakyReLU,
-    torch.nn.ELU,
-    torch.nn.GELU,
-    torch.nn.SiLU,
-    torch.nn.Sigmoid,
-    torch.nn.Tanh,
-)
+LAYERS = (nn.Linear, nn.Conv2d, nn.LSTM)
+NONLINEARITIES = (nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh)
 CONSTANT = 1e-6  # Largest range of outputs that count as constant.
 
 
@@ -57,28 +51,22 @@ class Health:
 
     def of_update(self, algo: Any, update: Callable[..., Any], *batch: Nested) -> Any:
         """Run an update of ``algo`` by its ``run_update``, and measure it."""
-        if not self._measured and not self._has_failed:
+        for columns in (
+            () if self._measured or self._has_failed else (data_columns, network_columns)
+        ):
             try:
-                self._values.update(data_columns(algo, batch[0]))
-                self._values.update(network_columns(algo, batch[0]))
+                self._values.update(columns(algo, batch[0]))
             except Exception as error:  # Of an agent or a batch that a program has made.
                 self._has_failed = True
                 logger.log(f"The log has fewer columns on the health of this run: {error!r}")
         self._measured.add(update.__name__)
-        before = {
-            name: [p.detach().clone() for p in parameters]
-            for name, parameters in _trained(algo).items()
-        }
+        before = _weights(algo)
         result = algo.run_update(update, *batch)
-        changes = {
-            name: _norm([p.detach() - old for p, old in zip(parameters, before[name])])
-            for name, parameters in _trained(algo).items()
-        }
+        changes = {name: (after - before[name]).norm() for name, after in _weights(algo).items()}
         for name, change in changes.items():
             if change or not any(changes.values()):  # Other updates step other optimizers.
-                size, n = _norm(before[name]), sum(p.numel() for p in before[name])
-                self._values[_joined(name, "updateRatio")] = change / size
-                self._values[_joined(name, "weightScale")] = size / math.sqrt(n)
+                self._values[_joined(name, "updateRatio")] = change / before[name].norm()
+                self._values[_joined(name, "weightScale")] = _rms(before[name])
         return result
 
     def row(self, algo: Any, opt_infos: Mapping[str, Sequence[float]]) -> dict[str, float]:
@@ -89,9 +77,8 @@ class Health:
             opt_infos: values since the last row, by field of the opt info.
         """
         values, self._values, self._measured = self._values, {}, set()
-        norms = [
-            x for name, xs in opt_infos.items() if name.lower().endswith("gradnorm") for x in xs
-        ]
+        named = (xs for name, xs in opt_infos.items() if name.lower().endswith("gradnorm"))
+        norms = [x for xs in named for x in xs]
         if norms and algo.clip_grad_norm is not None:
             values["clippedGradients"] = np.mean(np.array(norms) > algo.clip_grad_norm)
         entropies, distribution = opt_infos.get("entropy"), algo.agent.distribution
@@ -125,9 +112,10 @@ def data_columns(algo: Any, batch: Nested) -> dict[str, Any]:
     if hasattr(buffer, "window"):
         age = (buffer.window.n_filled - 1) / 2
         tree = getattr(buffer, "priority_tree", None)
-        if tree is not None and tree.prev_tree_idxs is not None:
-            rows = (tree.prev_tree_idxs - tree.low_idx) // tree.B
-            age = np.mean((tree.window.t - 1 - rows) % tree.T) * buffer.T / tree.T
+        drawn = getattr(tree, "prev_tree_idxs", None)
+        if drawn is not None:
+            ages = (tree.window.t - 1 - (drawn - tree.low_idx) // tree.B) % tree.T
+            age = torch.as_tensor(ages).double().mean() * buffer.T / tree.T
         found["replayAge"] = age * buffer.B
     return found
 
@@ -143,14 +131,14 @@ def network_columns(algo: Any, batch: Nested) -> dict[str, Any]:
     found: dict[str, Any] = {}
     scales: dict[str, Any] = {}  # Of each network's first layer.
 
-    def keep_dead_units(name: str, output: torch.Tensor) -> None:
+    def keep_dead_units(name: str, module: Any, inputs: Any, output: torch.Tensor) -> None:
         units = output.movedim(1, -1) if output.dim() == 4 else output  # Channels of images.
         low, high = units.reshape(-1, units.shape[-1]).aminmax(dim=0)
         found[f"deadUnits.{name}"] = (high - low <= CONSTANT).float().mean()
 
     def keep_scale(name: str, module: Any, inputs: Any) -> None:
-        inputs = inputs.data  # Also of a PackedSequence.
-        features = inputs.movedim(-3, -1) if isinstance(module, torch.nn.Conv2d) else inputs
+        features = inputs[0].data  # Also of a PackedSequence.
+        features = features.movedim(-3, -1) if isinstance(module, nn.Conv2d) else features
         squares = features.float().square().reshape(-1, features.shape[-1])
         scales.setdefault(name, squares.mean(0).max().sqrt())
 
@@ -160,16 +148,11 @@ def network_columns(algo: Any, batch: Nested) -> dict[str, Any]:
             stack.enter_context(_evaluating(network))
             for path, module in network.named_modules():
                 if isinstance(module, NONLINEARITIES):
-                    place = f"{name}.{path}"
-                    handle = module.register_forward_hook(
-                        lambda _, __, output, place=place: keep_dead_units(place, output)
-                    )
-                    stack.callback(handle.remove)
+                    hook = module.register_forward_hook(partial(keep_dead_units, f"{name}.{path}"))
+                    stack.callback(hook.remove)
                 elif isinstance(module, LAYERS):
-                    handle = module.register_forward_pre_hook(
-                        lambda module, inputs, name=name: keep_scale(name, module, inputs[0])
-                    )
-                    stack.callback(handle.remove)
+                    hook = module.register_forward_pre_hook(partial(keep_scale, name))
+                    stack.callback(hook.remove)
         stack.callback(set_rng_state, state)
         value = _values(algo, batch)
     if isinstance(value, torch.Tensor):
@@ -196,19 +179,19 @@ def _values(algo: Any, batch: Nested) -> Any:
     return qs[0] if isinstance(qs, tuple) else qs
 
 
-def _networks(agent: Any) -> list[tuple[str, torch.nn.Module]]:
+def _networks(agent: Any) -> list[tuple[str, nn.Module]]:
     """Return the trained networks of an agent, by attribute."""
     return [
         (name, network)
         for name, network in vars(agent).items()
-        if isinstance(network, torch.nn.Module)
+        if isinstance(network, nn.Module)
         and not name.startswith("target_")
         and name != "shared_model"
     ]
 
 
 @contextmanager
-def _evaluating(network: torch.nn.Module) -> Iterator[None]:
+def _evaluating(network: nn.Module) -> Iterator[None]:
     """Evaluate a network in this context, so that it neither drops units nor keeps statistics."""
     trained = [module for module in network.modules() if module.training]
     network.eval()
@@ -219,17 +202,13 @@ def _evaluating(network: torch.nn.Module) -> Iterator[None]:
             module.training = True
 
 
-def _trained(algo: Any) -> dict[str, list[torch.Tensor]]:
-    """Return the parameters of each optimizer of an algorithm, by its attribute."""
+def _weights(algo: Any) -> dict[str, torch.Tensor]:
+    """Return a copy of the parameters of each optimizer of an algorithm, by its attribute."""
+    optimizers = {name: optimizers_in(value) for name, value in vars(algo).items()}
     return {
-        name: [
-            p
-            for optimizer in optimizers_in(value)
-            for g in optimizer.param_groups
-            for p in g["params"]
-        ]
-        for name, value in vars(algo).items()
-        if optimizers_in(value)
+        name: torch.cat([p.detach().reshape(-1) for o in found for p in algo.parameters_of(o)])
+        for name, found in optimizers.items()
+        if found
     }
 
 
@@ -237,10 +216,6 @@ def _joined(optimizer: str, name: str) -> str:
     """Return the column of an optimizer: ``piUpdateRatio`` of ``pi_optimizer``."""
     part = optimizer.strip("_").removesuffix("optimizers").removesuffix("optimizer").strip("_")
     return part + name[0].upper() + name[1:] if part else name
-
-
-def _norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    return torch.stack([torch.linalg.vector_norm(x) for x in tensors]).norm()
 
 
 def _rms(x: torch.Tensor) -> torch.Tensor:

@@ -305,9 +305,8 @@ def sweep(
     rlpyt sweep sac Pendulum-v1 model.hidden_sizes=[64,64],[256,256] --slots 2
     rlpyt sweep ppo CartPole-v1 learning_rate=1e-5:1e-2:log epochs=1:10 --search optuna
     """
-    context = click.get_current_context()
     with without_traceback():
-        sweeps.check_search(search, lambda x: context.get_parameter_source(x) == GIVEN)
+        sweeps.check_search(search, _is_given)
         parts = sweeps.parts_of(what, arguments, steps)
         if search == "optuna":
             variants = sweeps.examples(parts)

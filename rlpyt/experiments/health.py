@@ -26,14 +26,7 @@ from rlpyt.utils.types import BoolArray, NDArray
 PAGE = "docs/guides/diagnosis.md"
 MAX_FINDINGS = 4  # A report has ten lines then.
 EARLY = 0.3  # Part of the steps of a run.
-# Parts of names of columns, and what a log without them does not tell.
-MEASURED = {
-    "deadUnits": "dead units",
-    "pdateRatio": "update ratios",
-    "inputScale": "scale of inputs",
-    "Scale": "scale of rewards and returns",
-    "bootstrapsTimeLimits": "time limits",
-}
+MEASURED = ("deadUnits", "updateRatio", "inputScale", "timeLimits")  # Parts of names of columns.
 # Steps since when, and what the log shows.
 Symptom = tuple[float, str] | None
 
@@ -62,14 +55,12 @@ class Log:
 
     def most(self, *names: str) -> NDArray:
         """Return the largest size of the numbers of columns, NaN where all have none."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            columns = [np.abs(self[name]) for name in names] or [self["none"]]
-            return np.asarray(np.nanmax(columns, axis=0))
+        columns = [np.abs(self[name]) for name in names] or [self["none"]]
+        return np.asarray(np.fmax.reduce(columns))
 
     def named(self, part: str) -> list[str]:
-        """Return the names of columns with ``part`` in them."""
-        return sorted(name for name in self.names if part in name)
+        """Return the names of columns with ``part`` in them, in any case."""
+        return sorted(name for name in self.names if part.lower() in name.lower())
 
     def since(self, holds: BoolArray, known: NDArray, n_rows: int = 2) -> float | None:
         """Return the steps since which a symptom holds without a break, up to the last row.
@@ -105,11 +96,6 @@ class Log:
         names = self.named(part)  # The temperature of SAC is no network.
         return self.most(*(name for name in names if not name.startswith("alpha")))
 
-    @property
-    def is_on_policy(self) -> bool:
-        """Whether the run trained a policy and values on its own batches."""
-        return bool(np.isfinite(self["entropyAverage"]).any())
-
     def last(self, values: NDArray) -> float:
         """Return the last number of ``values``; NaN if there is none."""
         known = values[np.isfinite(values)]
@@ -126,13 +112,9 @@ class Log:
     @cached_property
     def has_learned(self) -> bool:
         """Whether the mean return rose above the first one, by half of the spread of returns."""
-        returns, spread = self["ReturnAverage"], self["ReturnStd"]
-        known = np.isfinite(returns)
-        if known.sum() < 2:
-            return False
-        returns = returns[known]
-        last = returns[-max(1, len(returns) // 3) :].mean()
-        return bool(last - returns[0] > max(1e-9, 0.5 * np.nanmean(spread[known])))
+        returns = self["ReturnAverage"][np.isfinite(self["ReturnAverage"])]
+        last = returns[-max(1, len(returns) // 3) :].mean() if len(returns) else 0.0
+        return bool(last - self.first(returns) > max(1e-9, 0.5 * self.mean("ReturnStd")))
 
 
 # --- Rules ---------------------------------------------------------------------------------------
@@ -151,22 +133,17 @@ def rewards_of_the_wrong_scale(log: Log) -> Symptom:
 
 def normalization_missing(log: Log) -> Symptom:
     """Find inputs of networks that are far from 1."""
-    text = "an input of a network has a root mean square of {}"
-    return log.outside(log["inputScale"], 0.01, 30, text)
+    return log.outside(log["inputScale"], 0.01, 30, "an input has a root mean square of {}")
 
 
 def learning_rate_too_high(log: Log) -> Symptom:
     """Find updates that change networks, or the policy, by much of themselves."""
-    ratio, size = log.of_networks("pdateRatio"), log.of_networks("eightScale")
+    ratio, size = log.of_networks("updateRatio"), log.of_networks("weightScale")
+    kl = log["approxKLAverage"]
     is_first = np.cumsum(~np.isnan(size)) <= 2  # Later, weights of sound runs have grown.
     for values, most, at_once, text in (
         (ratio, 0.03, 0.3, "an update changes weights by {:.2g} of them"),
-        (
-            log["approxKLAverage"],
-            0.15,
-            1,
-            "an iteration moves the policy by a divergence of {:.2g}",
-        ),
+        (kl, 0.15, 1, "an iteration moves the policy by a divergence of {:.2g}"),
         (np.where(is_first, size, np.nan), 1, 2, "weights soon have a root mean square of {:.2g}"),
     ):
         rows = np.flatnonzero(values > most)
@@ -179,12 +156,12 @@ def learning_rate_too_high(log: Log) -> Symptom:
 
 def learning_rate_too_low(log: Log) -> Symptom:
     """Find updates that have hardly changed anything from the first on."""
-    ratio = log.of_networks("pdateRatio")
-    values, least, text = ratio, 2e-5, "an update changes weights by {} of them"
-    if np.isnan(ratio).all():
-        values, least = log["approxKLAverage"], 1e-6
-        text = "an iteration moves the policy by a divergence of {}"
-    found = log.outside(values, least, np.inf, text)
+    ratio, kl = log.of_networks("updateRatio"), log["approxKLAverage"]
+    text = "an iteration moves the policy by a divergence of {}"
+    values, found = kl, log.outside(kl, 1e-6, np.inf, text)
+    if not np.isnan(ratio).all():
+        text = "an update changes weights by {} of them"
+        values, found = ratio, log.outside(ratio, 2e-5, np.inf, text)
     # Later it may be the end of a schedule.
     return found if found and found[0] == log.steps[~np.isnan(values)][0] else None
 
@@ -196,8 +173,9 @@ def values_diverge(log: Log) -> Symptom:
     is_dense = log.mean("NonzeroRewardsAverage") > 0.5 * log.mean("LengthAverage")
     bound = np.fmax.accumulate(log.most(*(ends[:2] if is_dense else ends)))
     bound = bound * float(log.settings.get("algo.reward_scale", 1))
+    is_on_policy = np.isfinite(log["entropyAverage"]).any()  # Values have the unit of returns.
     for name in ("qMeanAverage", "q1Average", "valueScale"):
-        limit = log["returnScale"] if name == "valueScale" and log.is_on_policy else bound
+        limit = log["returnScale"] if name == "valueScale" and is_on_policy else bound
         value = np.abs(log[name])
         since = log.since(value > np.maximum(5 * limit, 1), value + limit)
         if since is not None:
@@ -209,15 +187,15 @@ def values_diverge(log: Log) -> Symptom:
 def dead_network(log: Log) -> Symptom:
     """Find layers, or values, that are the same whatever the observation."""
     dead, explained = log.most(*log.named("deadUnits.")), log["explainedVarianceAverage"]
-    if np.isfinite(dead).any():
+    if log.named("deadUnits."):
         text = "of the units of a layer, a share of {} has one output for a whole batch"
         return log.outside(dead, 0, 0.9, text)
     # A constant explains nothing; other bad values explain more or less than that.
-    near_zero = (np.abs(explained) < 0.05) & (log["ReturnStd"] > 0)
-    since = log.since(near_zero, explained)
-    if since is None or (np.abs(explained[log.steps >= since]) < 0.005).sum() < 2:
+    size = np.abs(explained)
+    since = log.since((size < 0.05) & (log["ReturnStd"] > 0), explained)
+    if since is None or (size[log.steps >= since] < 0.005).sum() < 2:
         return None
-    least = np.nanmin(np.abs(explained[log.steps >= since]))
+    least = np.nanmin(size[log.steps >= since])
     return since, f"values are constant: they explain {least:.2g} of the variance of returns"
 
 
@@ -238,23 +216,19 @@ def exploration_ended_too_early(log: Log) -> Symptom:
     since = log.since(share <= 0.2, share)
     if since is None or since > EARLY * log.steps[-1]:
         return None
-    gain = (returns[log.steps == since][0] - log.first(returns)) / np.ptp(
-        returns[~np.isnan(returns)]
-    )
-    text = f"entropy fell to {share[log.steps == since][0]:.2g} of its maximum at {gain:.0%} of the"
-    return (since, f"{text} gain in return") if not gain > 1 / 3 else None
+    then = np.flatnonzero(log.steps == since)[0]
+    gain = (returns[then] - log.first(returns)) / (np.nanmax(returns) - np.nanmin(returns))
+    text = f"entropy fell to {share[then]:.2g} of its maximum at {gain:.0%} of the gain in return"
+    return None if gain > 1 / 3 else (since, text)
 
 
 def policy_collapsed(log: Log) -> Symptom:
     """Find a policy without random actions that has not learned, or has unlearned."""
-    if not log.has_learned:
-        text = "entropy is {} of its maximum, and the return has not risen"
-        symptom = log.outside(log["entropyShare"], 0.05, 1, text)
-        if symptom:
-            return symptom
+    text = "entropy is {} of its maximum, and the return has not risen"
+    symptom = log.outside(log["entropyShare"], 0.05, 1, text)
+    if symptom and not log.has_learned:
+        return symptom
     returns = log["ReturnAverage"]
-    if not np.isfinite(returns).any():
-        return None
     first, best = log.first(returns), np.fmax.accumulate(returns)
     has_fallen = best - returns > 0.9 * (best - first)
     has_risen = best - first > 2 * log.mean("ReturnStd")
@@ -266,10 +240,8 @@ def policy_collapsed(log: Log) -> Symptom:
 def evaluation_unlike_training(log: Log) -> Symptom:
     """Find evaluations far below the training returns of the same time."""
     training, evaluated = log["TrainingReturn"], log["ReturnAverage"]
-    both = np.concatenate([training, evaluated])
-    if not np.isfinite(training + evaluated).any():
-        return None
-    margin = np.maximum(0.5 * np.ptp(both[np.isfinite(both)]), 2 * log["ReturnStd"])
+    spread = np.nanmax([training, evaluated]) - np.nanmin([training, evaluated])
+    margin = np.maximum(0.5 * spread, 2 * log["ReturnStd"])
     since = log.since(training - evaluated > margin, training + evaluated)
     text = "evaluations return {:.4g}, training {:.4g}"
     return None if since is None else (since, text.format(log.last(evaluated), log.last(training)))
@@ -280,9 +252,8 @@ def time_limit_taken_for_an_end(log: Log) -> Symptom:
     known = log.last(log["bootstrapsTimeLimits"]), log.last(log["timeLimitShare"])
     longest = log["LengthMax"]
     at_limit = (log["LengthMedian"] == longest) & (longest == log.last(longest))
-    rows = np.isfinite(longest)
     # A task that is solved may have episodes of one length too, and a game of a few steps.
-    if 0 not in known or log.last(longest) % 50 or at_limit[rows].mean() < 0.5:
+    if 0 not in known or log.last(longest) % 50 or at_limit.sum() < np.isfinite(longest).sum() / 2:
         return None
     since = log.since(at_limit, longest)
     text = f"episodes end after {log.last(longest):.0f} steps each, as if the task ended there"
@@ -328,14 +299,14 @@ class Finding(NamedTuple):
 
 def findings(log: Log) -> list[Finding]:
     """Return what is wrong with a run, the likely causes first."""
-    found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # Of rows without a number.
-        for rule, remedy in RULES.items() if len(log.steps) else ():
-            symptom = rule(log)
-            if symptom is not None:
-                found.append(Finding(rule.__name__.replace("_", " "), *symptom, remedy))
-    return found
+        symptoms = {rule: rule(log) for rule in RULES if len(log.steps)}
+    return [
+        Finding(rule.__name__.replace("_", " "), *symptom, RULES[rule])
+        for rule, symptom in symptoms.items()
+        if symptom is not None
+    ]
 
 
 def read_log(run_dir: str | Path) -> Log:
@@ -357,10 +328,10 @@ def report(run_dir: str | Path) -> str:
     """
     log = read_log(run_dir)
     found = findings(log)
-    lines = [f"{len(log.steps)} rows, {log.steps[-1]:,.0f} steps: {len(found)} findings"]
-    lines += [finding.text() for finding in found[:MAX_FINDINGS]]
-    lacks = [what for part, what in MEASURED.items() if not log.named(part)]
-    return "\n".join([*lines, *([f"not in this log: {', '.join(lacks)}"] if lacks else [])])
+    head = f"{len(log.steps)} rows, {log.steps[-1]:,.0f} steps: {len(found)} findings"
+    lacks = ", ".join(part for part in MEASURED if not log.named(part))
+    texts = [finding.text() for finding in found[:MAX_FINDINGS]]
+    return "\n".join([head, *texts, *[f"not in this log: {lacks}"] * bool(lacks)])
 
 
 class Watch(Callback):

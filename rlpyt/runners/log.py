@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from rlpyt.utils.collections import AttrDict, fields_of
 from rlpyt.utils.logging import logger
@@ -166,10 +165,9 @@ class RunLog:
 
         Only on the CPU, where nothing waits for the numbers.
         """
-        if "timeout" in fields_of(env.env_info) and torch.as_tensor(env.done).is_cpu:
-            done = torch.as_tensor(env.done)
-            self.n_ends += int(done.sum())
-            self.n_time_limits += int((done & (torch.as_tensor(env.env_info.timeout) > 0)).sum())
+        if "timeout" in fields_of(env.env_info) and env.done.device.type == "cpu":
+            self.n_ends += int(env.done.sum())
+            self.n_time_limits += int((env.done & env.env_info.timeout.bool()).sum())
 
     def training_columns(self) -> dict[str, float]:
         """Return the columns of training trajectories since the last row, and begin the next.

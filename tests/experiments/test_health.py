@@ -150,11 +150,11 @@ def test_the_report_has_ten_lines_at_most_and_says_what_the_log_lacks(tmp_path):
     changes = {name: value for _, fault in FAULTS for name, value in fault.items()}
     text = report(written(tmp_path / "progress.csv", changes))
     assert len(text.splitlines()) <= 10
-    assert "inputs" not in text
+    assert "not in this log" not in text
     output = invoke("diagnose", DEAD)
     assert "DEAD NETWORK since 49,152 steps" in output
     assert f"{PAGE}#dead-network" in output
-    assert "not in this log: dead units, update ratios" in output
+    assert "not in this log: deadUnits, updateRatio, inputScale, timeLimits" in output
 
 
 def test_a_run_without_rows_is_refused(tmp_path):
