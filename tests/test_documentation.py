@@ -160,7 +160,7 @@ def try_rlpyt(words: list[str]) -> None:
     name, *rest = words
     if name == "sweep":
         invoke(*words, "--dry-run")
-    elif name in ("list", "evaluate", "plot", "compare"):
+    elif name in ("list", "evaluate", "plot", "compare", "diagnose") and "--until" not in words:
         invoke(*words)
     else:
         given = main.commands[name].make_context(name, rest).params

@@ -108,7 +108,7 @@ def data_columns(algo: Any, batch: Nested) -> dict[str, Any]:
     # An agent that explores by the noise of its network needs none.
     if epsilon is not None and not any(isinstance(layer, NoisyLinear) for layer in layers):
         found["epsilon"] = torch.as_tensor(epsilon, dtype=torch.float).mean()
-    buffer = getattr(algo, "replay_buffer", None)
+    buffer: Any = getattr(algo, "replay_buffer", None)
     if hasattr(buffer, "window"):
         age = (buffer.window.n_filled - 1) / 2
         tree = getattr(buffer, "priority_tree", None)
@@ -219,4 +219,4 @@ def _joined(optimizer: str, name: str) -> str:
 
 
 def _rms(x: torch.Tensor) -> torch.Tensor:
-    return x.float().square().mean().sqrt()
+    return torch.as_tensor(x.float().square().mean().sqrt())

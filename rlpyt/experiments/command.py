@@ -445,7 +445,6 @@ def diagnose(run: str) -> None:
 
     \b
     rlpyt diagnose runs/ppo/run_0
-    rlpyt diagnose docs/evidence/data/ppo_pong_higher_rate/pong_seed1.csv   # an older log
     """
     with without_traceback():
         click.echo(report(run))

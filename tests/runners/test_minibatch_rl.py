@@ -66,7 +66,8 @@ def test_iterations_and_log_rows(tmp_path):
 )
 def test_columns_in_order(RunnerCls, first, tmp_path):
     rows = train(make_runner(RunnerCls), tmp_path)
-    assert list(rows[0]) == ["Diagnostics/" + key for key in [*first, *RUN_KEYS]] + INFO_KEYS
+    last = ["TrainingReturn"] if RunnerCls is MinibatchRlEval else []
+    assert list(rows[0]) == ["Diagnostics/" + key for key in [*first, *RUN_KEYS]] + INFO_KEYS + last
 
 
 def test_online_window_counts_every_trajectory_once(tmp_path):
