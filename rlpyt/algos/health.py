@@ -111,7 +111,7 @@ def data_columns(algo: Any, batch: Nested) -> dict[str, Any]:
     buffer: Any = getattr(algo, "replay_buffer", None)
     if hasattr(buffer, "window"):
         age = (buffer.window.n_filled - 1) / 2
-        tree = getattr(buffer, "priority_tree", None)
+        tree: Any = getattr(buffer, "priority_tree", None)
         drawn = getattr(tree, "prev_tree_idxs", None)
         if drawn is not None:
             ages = (tree.window.t - 1 - (drawn - tree.low_idx) // tree.B) % tree.T
