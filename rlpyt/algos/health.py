@@ -9,8 +9,8 @@ that of a program may, has fewer columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,7 @@ from rlpyt.utils.types import Nested
 
 LAYERS = (nn.Linear, nn.Conv2d, nn.LSTM)
 NONLINEARITIES = (nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh)
+ADAPTIVE = {"exp_avg_sq", "square_avg"}  # State of optimizers whose steps do not grow with losses.
 CONSTANT = 1e-6  # Largest range of outputs that count as constant.
 
 
@@ -66,7 +67,10 @@ class Health:
         for name, change in changes.items():
             if change or not any(changes.values()):  # Other updates step other optimizers.
                 self._values[_joined(name, "updateRatio")] = change / before[name].norm()
-                self._values[_joined(name, "weightScale")] = _rms(before[name])
+                (optimizer, *_) = optimizers_in(vars(algo)[name])
+                if ADAPTIVE & {key for state in optimizer.state.values() for key in state}:
+                    rate = optimizer.param_groups[0]["lr"] / _rms(before[name])
+                    self._values[_joined(name, "relativeRate")] = rate
         return result
 
     def row(self, algo: Any, opt_infos: Mapping[str, Sequence[float]]) -> dict[str, float]:
@@ -145,8 +149,10 @@ def network_columns(algo: Any, batch: Nested) -> dict[str, Any]:
     state = rng_state()
     with ExitStack() as stack:
         for name, network in _networks(algo.agent):
-            stack.enter_context(_evaluating(network))
+            # It must neither drop units nor keep statistics.
             for path, module in network.named_modules():
+                stack.callback(setattr, module, "training", module.training)
+                module.training = False
                 if isinstance(module, NONLINEARITIES):
                     hook = module.register_forward_hook(partial(keep_dead_units, f"{name}.{path}"))
                     stack.callback(hook.remove)
@@ -181,25 +187,8 @@ def _values(algo: Any, batch: Nested) -> Any:
 
 def _networks(agent: Any) -> list[tuple[str, nn.Module]]:
     """Return the trained networks of an agent, by attribute."""
-    return [
-        (name, network)
-        for name, network in vars(agent).items()
-        if isinstance(network, nn.Module)
-        and not name.startswith("target_")
-        and name != "shared_model"
-    ]
-
-
-@contextmanager
-def _evaluating(network: nn.Module) -> Iterator[None]:
-    """Evaluate a network in this context, so that it neither drops units nor keeps statistics."""
-    trained = [module for module in network.modules() if module.training]
-    network.eval()
-    try:
-        yield
-    finally:
-        for module in trained:
-            module.training = True
+    found = ((name, x) for name, x in vars(agent).items() if isinstance(x, nn.Module))
+    return [(name, x) for name, x in found if name[:7] != "target_" and name != "shared_model"]
 
 
 def _weights(algo: Any) -> dict[str, torch.Tensor]:

@@ -105,16 +105,12 @@ class Log:
         """Return the first number of ``values``; NaN if there is none."""
         return self.last(values[::-1])
 
-    def mean(self, name: str) -> float:
-        """Return the mean of a column."""
-        return float(np.nanmean(self[name]))
-
     @cached_property
     def has_learned(self) -> bool:
         """Whether the mean return rose above the first one, by half of the spread of returns."""
         returns = self["ReturnAverage"][np.isfinite(self["ReturnAverage"])]
         last = returns[-max(1, len(returns) // 3) :].mean() if len(returns) else 0.0
-        return bool(last - self.first(returns) > max(1e-9, 0.5 * self.mean("ReturnStd")))
+        return bool(last - self.first(returns) > max(1e-9, 0.5 * np.nanmean(self["ReturnStd"])))
 
 
 # --- Rules ---------------------------------------------------------------------------------------
@@ -138,13 +134,12 @@ def normalization_missing(log: Log) -> Symptom:
 
 def learning_rate_too_high(log: Log) -> Symptom:
     """Find updates that change networks, or the policy, by much of themselves."""
-    ratio, size = log.of_networks("updateRatio"), log.of_networks("weightScale")
+    rate, ratio = log.of_networks("relativeRate"), log.of_networks("updateRatio")
     kl = log["approxKLAverage"]
-    is_first = np.cumsum(~np.isnan(size)) <= 2  # Later, weights of sound runs have grown.
     for values, most, at_once, text in (
         (ratio, 0.03, 0.3, "an update changes weights by {:.2g} of them"),
         (kl, 0.15, 1, "an iteration moves the policy by a divergence of {:.2g}"),
-        (np.where(is_first, size, np.nan), 1, 2, "weights soon have a root mean square of {:.2g}"),
+        (rate, 0.05, 0.05, "the learning rate of Adam or RMSprop is {:.2g} of the size of weights"),
     ):
         rows = np.flatnonzero(values > most)
         # It may end soon, with a policy that has no choice, or weights too large to change.
@@ -170,7 +165,7 @@ def values_diverge(log: Log) -> Symptom:
     """Find values far above all returns."""
     ends = [f"{kind}Return{end}" for kind in ("Discounted", "") for end in ("Min", "Max")]
     # Without a reward in most steps, the last ones count little where episodes begin.
-    is_dense = log.mean("NonzeroRewardsAverage") > 0.5 * log.mean("LengthAverage")
+    is_dense = np.nanmean(log["NonzeroRewardsAverage"] / log["LengthAverage"]) > 0.5
     bound = np.fmax.accumulate(log.most(*(ends[:2] if is_dense else ends)))
     bound = bound * float(log.settings.get("algo.reward_scale", 1))
     is_on_policy = np.isfinite(log["entropyAverage"]).any()  # Values have the unit of returns.
@@ -231,7 +226,7 @@ def policy_collapsed(log: Log) -> Symptom:
     returns = log["ReturnAverage"]
     first, best = log.first(returns), np.fmax.accumulate(returns)
     has_fallen = best - returns > 0.9 * (best - first)
-    has_risen = best - first > 2 * log.mean("ReturnStd")
+    has_risen = best - first > 2 * np.nanmean(log["ReturnStd"])
     since = log.since(has_fallen & has_risen, returns, max(2, len(returns) // 10))
     text = "the mean return is {:.4g}, after {:.4g} at best and {:.4g} at first"
     return None if since is None else (since, text.format(log.last(returns), best[-1], first))
