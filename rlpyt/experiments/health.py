@@ -109,8 +109,10 @@ class Log:
     def has_learned(self) -> bool:
         """Whether the mean return rose above the first one, by half of the spread of returns."""
         returns = self["ReturnAverage"][np.isfinite(self["ReturnAverage"])]
-        last = returns[-max(1, len(returns) // 3) :].mean() if len(returns) else 0.0
-        return bool(last - self.first(returns) > max(1e-9, 0.5 * np.nanmean(self["ReturnStd"])))
+        last = float(returns[-max(1, len(returns) // 3) :].mean()) if len(returns) else 0.0
+        return bool(
+            last - self.first(returns) > max(1e-9, 0.5 * float(np.nanmean(self["ReturnStd"])))
+        )
 
 
 # --- Rules ---------------------------------------------------------------------------------------
