@@ -52,14 +52,8 @@ class Health:
 
     def of_update(self, algo: Any, update: Callable[..., Any], *batch: Nested) -> Any:
         """Run an update of ``algo`` by its ``run_update``, and measure it."""
-        for columns in (
-            () if self._measured or self._has_failed else (data_columns, network_columns)
-        ):
-            try:
-                self._values.update(columns(algo, batch[0]))
-            except Exception as error:  # Of an agent or a batch that a program has made.
-                self._has_failed = True
-                logger.log(f"The log has fewer columns on the health of this run: {error!r}")
+        if not self._measured:
+            self._look_at(algo, batch[0])
         self._measured.add(update.__name__)
         before = _weights(algo)
         result = algo.run_update(update, *batch)
@@ -72,6 +66,15 @@ class Health:
                     rate = optimizer.param_groups[0]["lr"] / _rms(before[name])
                     self._values[_joined(name, "relativeRate")] = rate
         return result
+
+    def _look_at(self, algo: Any, batch: Nested) -> None:
+        """Measure a minibatch and the networks on it, unless that has failed before."""
+        for columns in (data_columns, network_columns):
+            try:
+                self._values.update({} if self._has_failed else columns(algo, batch))
+            except Exception as error:  # Of an agent or a batch that a program has made.
+                self._has_failed = True
+                logger.log(f"The log has fewer columns on the health of this run: {error!r}")
 
     def row(self, algo: Any, opt_infos: Mapping[str, Sequence[float]]) -> dict[str, float]:
         """Return the columns of a log row, and begin the next.
