@@ -19,6 +19,8 @@ RECORDED = json.loads(Path(os.environ.get("RLPYT_GOLDEN", NUMBERS)).read_text())
 IS_EXACT = RECORDED["machine"] == machine()
 # With the instructions of other processors all numbers agreed within a tenth of these.
 TOLERANCE = {"rel": 1e-3, "abs": 1e-6}
+# Other versions of torch drop out other units.
+DRAWN_BY_TORCH = {"droq"}
 SERIAL = [name for name in RUNS if not name.endswith("Sampler")]
 
 
@@ -33,6 +35,8 @@ def test_numbers_were_recorded_on_this_machine():
 
 @pytest.mark.parametrize("name", RUNS if FULL else SERIAL)
 def test_run_ends_as_recorded(name):
+    if name in DRAWN_BY_TORCH and RECORDED["machine"]["torch"] != machine()["torch"]:
+        pytest.skip(f"recorded with torch {RECORDED['machine']['torch']}, which draws dropout")
     numbers, expected = numbers_of(name), RECORDED["runs"][name]
     log = {column: numbers["log"].get(column, "lost") for column in expected["log"]}
     if IS_EXACT:
