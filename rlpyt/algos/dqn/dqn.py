@@ -78,6 +78,10 @@ class DQN(ReplayAlgorithm):
             limit as termination.
         replay_device: device that stores the replay buffer: "agent" for the agent's device, None
             for host memory.
+        augmentation: function of images [B,C,H,W] that changes the observations, and the target
+            observations, of every batch, such as
+            :class:`~rlpyt.algos.augmentation.RandomShift`; or keywords of this class; None for
+            none.
 
     Source: Mnih et al. 2015, doi:10.1038/nature14236; van Hasselt et al. 2016, arXiv:1509.06461;
     Schaul et al. 2016, arXiv:1511.05952; time limits: Pardo et al. 2018, arXiv:1712.00378.
@@ -127,6 +131,7 @@ class DQN(ReplayAlgorithm):
         updates_per_sync: int = 1,
         bootstrap_timelimit: bool = False,
         replay_device: Any = None,
+        augmentation: Any = None,
     ) -> None:
         vars(self).setdefault("_batch_size", int(batch_size))
         save__init__args(locals())

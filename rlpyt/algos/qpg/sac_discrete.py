@@ -56,6 +56,7 @@ class DiscreteSAC(SAC):
             for ``target_entropy_fraction`` of the maximum. None for a constant temperature.
         target_entropy_fraction: fraction, in [0, 1], of the maximum entropy log A, where A is the
             number of actions allowed in a sample.
+        augmentation: augmentation of images, as in :class:`~rlpyt.algos.dqn.dqn.DQN`.
         **kwargs: settings of :class:`~rlpyt.algos.qpg.sac.SAC`, but not ``action_prior``,
             ``reparameterize`` and ``policy_update_interval``, which need drawn actions.
 
@@ -70,10 +71,12 @@ class DiscreteSAC(SAC):
         self,
         target_entropy: Any = "auto",
         target_entropy_fraction: float = 0.98,
+        augmentation: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(target_entropy=target_entropy, **kwargs)
         self.target_entropy_fraction = target_entropy_fraction
+        self.augmentation = augmentation
 
     def _check_settings(self) -> None:
         for name, value in FIXED.items():
