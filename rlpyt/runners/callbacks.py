@@ -213,6 +213,59 @@ class LoadReplay(Callback):
         self._is_resumed = True
 
 
+class ResetLayers(Callback):
+    """Callback that periodically gives the last layers of a Q-network new parameters.
+
+    The optimizer forgets its state of them, and the target network gets the same parameters. What
+    was learned returns from the replay buffer, without the overfitting to the first experience.
+
+    Args:
+        interval_updates: number of gradient updates from one reset to the next. The last one should
+            come long before the end of the run.
+        layers: names of submodules of the model, "head" in the models of the library.
+
+    Source: Nikishin et al. 2022, arXiv:2205.07802, section 4; 20,000 updates for Atari 100k.
+    """
+
+    def __init__(self, interval_updates: int = 20_000, layers: Sequence[str] = ("head",)) -> None:
+        self.interval_updates = interval_updates
+        self.layers = layers
+        self._n_resets = 0
+
+    def on_start(self, runner: RunnerLike) -> None:
+        """Refuse agents of other kinds, and processes that would draw different parameters."""
+        agent = runner.agent
+        if runner.world_size > 1 or not hasattr(agent, "reset_layers"):
+            raise ValueError(
+                f"ResetLayers needs one learner of Q-values, but this run of "
+                f"{type(agent).__name__} has {runner.world_size} learners: leave it out"
+            )
+
+    def on_itr(
+        self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any], opt_info: Any
+    ) -> None:
+        """Reset if due."""
+        algo: Any = runner.algo
+        n_resets = algo.update_counter // self.interval_updates
+        if n_resets == self._n_resets:
+            return
+        self._n_resets = n_resets
+        agent: Any = runner.agent
+        for parameter in agent.reset_layers(self.layers):
+            for value in algo.optimizer.state.get(parameter, {}).values():
+                if isinstance(value, torch.Tensor):
+                    value.zero_()  # In place, for compiled updates.
+        logger.log(f"Reset {', '.join(self.layers)} after {algo.update_counter} updates.")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the number of resets so far."""
+        return {"n_resets": self._n_resets}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from ``state``."""
+        self._n_resets = state["n_resets"]
+
+
 def load_run_state(file: str | Path) -> dict[str, Any]:
     """Load a file of :class:`SaveState`.
 

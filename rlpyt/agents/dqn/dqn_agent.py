@@ -104,6 +104,29 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
             self.target_model = self._new_model(self.ModelCls, self.model_kwargs)
             self.target_model.load_state_dict(self.model.state_dict())
 
+    def reset_layers(self, names: Sequence[str]) -> list[torch.nn.Parameter]:
+        """Give layers new initial parameters, the same ones in both networks.
+
+        Args:
+            names: names of submodules of the model, such as "head".
+
+        Returns:
+            Parameters of these layers in the model.
+
+        Raises:
+            AttributeError: if the model has no such submodule.
+        """
+        new = self._new_model(self.ModelCls, self.model_kwargs)
+        models = [self.model, self.target_model] if self.has_target else [self.model]
+        parameters: list[torch.nn.Parameter] = []
+        for name in names:
+            state = new.get_submodule(name).state_dict()
+            layers = [model.get_submodule(name) for model in models]
+            for layer in layers:
+                layer.load_state_dict(state)
+            parameters += layers[0].parameters()
+        return parameters
+
     def _load_initial_state(self, state_dict: Mapping[str, Any]) -> None:
         self.load_state_dict(state_dict)
 
