@@ -37,6 +37,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         eps_itr_min: iteration of the sampler at which annealing begins.
         eps_itr_max: iteration of the sampler at which annealing ends.
         eps_eval: probability in evaluation; 1 before the first iteration.
+        eps_with_noise: whether the defaults stay for a network with noisy layers too.
         *args: positional arguments of the agent class.
         **kwargs: keywords of the agent class.
 
@@ -53,6 +54,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
     eps_itr_min: int = 50
     eps_itr_max: int = 1000
     eps_eval: float = EPS_EVAL
+    eps_with_noise: bool = False
 
     def __init__(
         self,
@@ -63,10 +65,12 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         eps_itr_max: int = 1000,
         eps_eval: float = EPS_EVAL,
         *args: Any,
+        eps_with_noise: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         save__init__args(locals())
+        self.eps_with_noise = eps_with_noise
         self._check_epsilons()
         self._eps_init_scalar = float(self.eps_init)
         self._eps_final_scalar = float(self.eps_final)
@@ -92,8 +96,10 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         """Act greedily, with a network that explores by itself.
 
         Values of ``eps_init``, ``eps_final`` and ``eps_eval`` that differ from their defaults stay,
-        and so does ``eps_final`` if ``eps_final_min`` is given.
+        and so does ``eps_final`` if ``eps_final_min`` is given; with ``eps_with_noise`` all stay.
         """
+        if self.eps_with_noise:
+            return
         if self._eps_init_scalar == EPS_INIT:
             self._eps_init_scalar = 0.0
         if self.eps_final_min is None and self._eps_final_scalar == EPS_FINAL:

@@ -117,6 +117,13 @@ def test_without_noise_the_defaults_stay() -> None:
     assert epsilons(made(MlpDqnAgent())) == (1, 0.01, 0.001)
 
 
+def test_the_defaults_stay_beside_noise_where_that_is_asked_for() -> None:
+    agent = noisy(eps_with_noise=True)
+    assert (agent.eps_init, agent.eps_final, agent.eps_eval) == (1, 0.01, 0.001)
+    agent.eval_mode(1)
+    assert agent.distribution._epsilon == 0.001
+
+
 def test_greedy_actions_draw_nothing_at_random() -> None:
     agent = noisy()
     agent.sample_mode(0)
