@@ -147,6 +147,7 @@ _CONFIGS = "rlpyt.experiments.configs"
 TABLES = {
     "generic": f"{_CONFIGS}.generic",
     "minatar": f"{_CONFIGS}.minatar",
+    "atari_100k": f"{_CONFIGS}.atari.dqn.atari_100k",
     "atari_dqn": f"{_CONFIGS}.atari.dqn.atari_dqn",
     "atari_r2d1": f"{_CONFIGS}.atari.dqn.atari_r2d1",
     "atari_ff_a2c": f"{_CONFIGS}.atari.pg.atari_ff_a2c",

@@ -24,6 +24,7 @@ from rlpyt.experiments.health import Watch, report
 from rlpyt.experiments.program import runner_call, source, started_from
 from rlpyt.experiments.results.pictures import plot_results
 from rlpyt.experiments.results.statistics import STATISTICS
+from rlpyt.experiments.results.suites import SUITES
 from rlpyt.experiments.sweeps import command as sweeps, pools, slots
 from rlpyt.experiments.sweeps.launch import SweepError
 from rlpyt.experiments.train import (
@@ -255,6 +256,7 @@ def train(
 
 @main.command()
 @of_run("ALGORITHM,...", "[ENVIRONMENT,...] [NAME=VALUE,...]...")
+@click.option("--suite", is_flag=True, help="All tasks of the entry's suite, such as atari_100k.")
 @click.option("--seeds", type=COUNT, default=1, help="Runs of each variant: seeds 0, 1, ...")
 @click.option("--log-dir", type=click.Path(), help="Sweep directory; by default named by time.")
 @click.option("--slots", type=COUNT, help="Runs at a time; by default one for each GPU, or CPU.")
@@ -279,6 +281,7 @@ def train(
 def sweep(
     what: str,
     arguments: tuple[str, ...],
+    suite: bool,
     seeds: int,
     steps: float | None,
     log_dir: str | None,
@@ -304,10 +307,11 @@ def sweep(
     rlpyt sweep dqn,rainbow pong,breakout --seeds 5 --gpus 8 --log-dir runs/atari
     rlpyt sweep sac Pendulum-v1 model.hidden_sizes=[64,64],[256,256] --slots 2
     rlpyt sweep ppo CartPole-v1 learning_rate=1e-5:1e-2:log epochs=1:10 --search optuna
+    rlpyt sweep atari_100k/der --suite --log-dir runs/der
     """
     with without_traceback():
         sweeps.check_search(search, _is_given)
-        parts = sweeps.parts_of(what, arguments, steps)
+        parts = sweeps.parts_of(what, arguments, steps, suite)
         if search == "optuna":
             variants = sweeps.examples(parts)
         else:
@@ -478,7 +482,8 @@ def export(path: str, file: str) -> None:
 @click.option("--output", default="plots", help="Directory of the pictures.")
 @click.option("--by", multiple=True, help="Parameter that distinguishes curves; may be repeated.")
 @click.option("--task", help="Parameter that names the task; the environment by default.")
-@click.option("--column", "y", default="ReturnAverage", help="Column of the log to plot.")
+@click.option("--suite", type=click.Choice(list(SUITES)), help="Suite with published scores.")
+@click.option("--column", "y", help="Column of the log to plot; ReturnAverage by default.")
 @click.option("--smooth", type=COUNT, default=1, help="Number of log rows in the moving mean.")
 @click.option("--baseline", help="Label to compare the others with; by default the first.")
 @click.option("--x", help="Column of the horizontal axis; by default environment steps.")
@@ -509,6 +514,7 @@ def plot(
     \b
     rlpyt plot data/my_sweep --smooth 3
     rlpyt plot PPO=runs/ppo A2C=runs/a2c --output figures
+    rlpyt plot DER=runs/der --suite atari_100k
     """
     with without_traceback():
         given = {name: value for name, value in options.items() if value is not None}

@@ -10,6 +10,8 @@ from rlpyt.experiments.program import runner_call
 from rlpyt.experiments.settings import checked
 from rlpyt.experiments.sweeps.variant import changed
 from rlpyt.experiments.train import starting_point
+from rlpyt.models.dqn.atari_catdqn_model import AtariCatDqnModel
+from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
 
 # Entries of the original, with the sampler and runner in their names.
 NAMED = {
@@ -68,6 +70,15 @@ def test_every_algorithm_has_entries():
     sticky = [entry["env"] for name, entry in entries().items() if name.endswith("sticky")]
     assert len(sticky) >= 8
     assert {env["repeat_action_probability"] for env in sticky} == {0.25}
+
+
+def test_networks_of_atari_100k_have_the_sizes_of_their_papers():
+    """576 features in van Hasselt et al. 2019, 3136 in Mnih et al. 2015, of 84 x 84 pixels."""
+    for name, ModelCls, n in (("der", AtariCatDqnModel, 576), ("drq_eps", AtariDqnModel, 3136)):
+        entry = entries()[f"atari_100k/{name}"]
+        model = ModelCls((4, *entry["env"]["img_shape"]), 6, **entry["model"])
+        assert model.conv_out_size == n
+        assert entry["algo"]["replay_ratio"] == entry["algo"]["batch_size"]  # One update a step.
 
 
 def test_entries_share_nothing():

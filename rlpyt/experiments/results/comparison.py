@@ -180,12 +180,12 @@ class Comparison:
         """Return the scores, the probabilities of improvement and the notes as text."""
         interval = f"{self.confidence:.0%} interval"
         rows = [
-            [*key, self.n_runs(*key), found.value, _interval(found)]
+            [*key, self.n_runs(*key), found.value, interval_text(found)]
             for key, found in self.summary.items()
         ]
         parts = [tabulate(rows, ["task", "label", "runs", self.statistic, interval])]
         if self.improvements:
-            rows = [[name, p.value, _interval(p)] for name, p in self.improvements.items()]
+            rows = [[name, p.value, interval_text(p)] for name, p in self.improvements.items()]
             head = ["label", f"probability of more than {self.baseline}", interval]
             parts.append(tabulate(rows, head))
         return "\n\n".join([*parts, *self.notes])
@@ -336,7 +336,8 @@ def axis_label(column: str) -> str:
     return {STEPS: "environment steps", "ReturnAverage": "mean return"}.get(column, column)
 
 
-def _interval(found: Estimate) -> str:
+def interval_text(found: Estimate) -> str:
+    """Return the limits of an interval in words."""
     if np.isnan(found.low):
         return "none: one run only"
     return f"{found.low:.4g} to {found.high:.4g}"

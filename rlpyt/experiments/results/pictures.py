@@ -14,11 +14,13 @@ import numpy as np
 from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison, axis_label
 from rlpyt.experiments.results.runs import STEPS, LoggedRun, find_runs
 from rlpyt.experiments.results.statistics import Estimate
+from rlpyt.experiments.results.suites import AGGREGATES, SuiteComparison, load_suite
 from rlpyt.utils.names import import_extra
 
 # Okabe and Ito 2008, https://jfly.uni-koeln.de/color: colour-blind readers distinguish them.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", ":", "-.")
+PUBLISHED = {"color": "#777777", "linestyle": "--"}
 
 
 def plot_results(
@@ -29,13 +31,16 @@ def plot_results(
     formats: Sequence[str] = ("png", "svg"),
     title: str = "",
     show_runs: bool = False,
+    suite: str | None = None,
     **settings: Any,
 ) -> tuple[Comparison, list[Path]]:
     """Compare the runs in directories, and write pictures and csv files.
 
     ``curves`` has a panel for each task, and one for all of them; ``profiles`` the performance
     profiles; ``improvement``, if there are several labels, the probability that a run is better
-    than one of the baseline. The csv files hold the numbers of the pictures, and the scores.
+    than one of the baseline; ``aggregates``, for a suite, interquartile mean, median, mean and
+    optimality gap beside published ones. The csv files hold the numbers of the pictures, and the
+    scores.
 
     Args:
         directories: paths of runs, settings or sweeps, see
@@ -46,6 +51,8 @@ def plot_results(
         formats: extensions of the pictures.
         title: title of the pictures.
         show_runs: whether single runs are drawn too, as thin curves.
+        suite: name of the suite of tasks, see :mod:`rlpyt.experiments.results.suites`; None if the
+            tasks are of none.
         settings: further arguments of :class:`~rlpyt.experiments.results.comparison.Comparison`.
 
     Returns:
@@ -56,7 +63,9 @@ def plot_results(
         ImportError: if matplotlib is not installed.
     """
     _new_figure(1, 1, (1, 1))  # Fails before anything is written.
-    comparison = Comparison(find_runs(directories, by, task), **settings)
+    runs = find_runs(directories, by, task)
+    of_suite = None if suite is None else SuiteComparison(runs, load_suite(suite), **settings)
+    comparison = of_suite or Comparison(runs, **settings)
     output_dir = Path(output_dir)
     files = comparison.write_csv(output_dir)
     figures = {"curves": draw_curves(comparison, title, show_runs)}
@@ -64,6 +73,8 @@ def plot_results(
         figures["profiles"] = draw_profiles(comparison, title)
     if comparison.improvements:
         figures["improvement"] = draw_improvement(comparison, title)
+    if of_suite is not None:
+        figures["aggregates"] = draw_aggregates(of_suite, title)
     for name, figure in figures.items():
         files += [_save(figure, output_dir / f"{name}.{extension}") for extension in formats]
     return comparison, files
@@ -127,8 +138,9 @@ def draw_profiles(comparison: Comparison, title: str = "") -> Any:
     figure, (axes,) = _new_figure(1, 1, (7, 4.2))
     thresholds, handles = comparison.thresholds, []
     for label, found in comparison.profiles.items():
-        style = _style(comparison.labels.index(label))
-        name = f"{label} ({_n_runs(comparison, label)})"
+        is_own = label in comparison.labels
+        style = _style(comparison.labels.index(label)) if is_own else PUBLISHED
+        name = f"{label} ({_n_runs(comparison, label)})" if is_own else f"{label}, published"
         step = {"linewidth": 1.8, "label": name, "where": "post", **style}
         handles += axes.step(thresholds, found.value, **step)
         _fill(axes, thresholds, found, style["color"], step="post")
@@ -166,6 +178,38 @@ def draw_improvement(comparison: Comparison, title: str = "") -> Any:
     )
     axes.grid(alpha=0.3, axis="x")
     return figure
+
+
+def draw_aggregates(comparison: SuiteComparison, title: str = "") -> Any:
+    """Return a matplotlib figure with statistics over all tasks, beside those of published scores.
+
+    Published scores have hollow markers.
+    """
+    labels = [label for name, label in comparison.aggregates if name == "IQM"]
+    figure, axes = _new_figure(1, len(AGGREGATES), (11, 1.9 + 0.4 * len(labels)))
+    for panel, name in zip(axes, AGGREGATES):
+        for place, label in enumerate(labels):
+            found, is_own = comparison.aggregates[name, label], label in comparison.labels
+            color = _style(place)["color"] if is_own else PUBLISHED["color"]
+            if not np.isnan(found.low):
+                panel.barh(place, found.high - found.low, 0.3, found.low, color=color, alpha=0.3)
+            panel.plot(found.value, place, "o", color=color, mfc=color if is_own else "none")
+            above = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center"}
+            panel.annotate(f"{found.value:.3f}", (found.value, place), fontsize="small", **above)
+        is_first = panel is axes[0]
+        panel.set_yticks(range(len(labels)), map(_wrapped, labels) if is_first else [])
+        panel.set(title=name, ylim=(len(labels) - 0.5, -0.7))
+        panel.margins(x=0.25)
+        panel.grid(alpha=0.3, axis="x")
+    n_tasks = len(comparison.tasks)
+    interval = f"{comparison.confidence:.0%} stratified bootstrap intervals"
+    figure.supxlabel(f"{comparison.scale}, {n_tasks} tasks; {interval}", fontsize="medium")
+    figure.suptitle(title)
+    return figure
+
+
+def _wrapped(label: str) -> str:
+    return textwrap.fill(label, 24)
 
 
 def _new_figure(n_rows: int, n_columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:

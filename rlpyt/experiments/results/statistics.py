@@ -57,6 +57,29 @@ def median(scores: Sequence[NDArray]) -> NDArray:
     return np.asarray(np.median(np.concatenate(scores), axis=0))
 
 
+def median_of_tasks(scores: Sequence[NDArray]) -> NDArray:
+    """Return the median over tasks of the mean of each task's runs."""
+    return np.asarray(np.median([task.mean(axis=0) for task in scores], axis=0))
+
+
+def optimality_gap(scores: Sequence[NDArray], aim: float = 1.0) -> NDArray:
+    """Return the mean amount by which runs fail to reach a score.
+
+    Gap = 1/M sum_m 1/N_m sum_n max(0, aim - x_mn), for M tasks.
+
+    Args:
+        scores: [N,...] scores of each task, on one scale.
+        aim: score above which a run gains nothing.
+
+    Returns:
+        [...], 0 at best.
+
+    Source: Agarwal et al. 2021, arXiv:2108.13264, section 4.3.
+    """
+    gaps = [np.maximum(0, aim - task).mean(axis=0) for task in scores]
+    return np.asarray(np.mean(gaps, axis=0))
+
+
 STATISTICS: dict[str, Statistic] = {"iqm": interquartile_mean, "mean": mean, "median": median}
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from itertools import product
 from os import path
 from typing import Any, NamedTuple
 
 from rlpyt.experiments import launched
 from rlpyt.experiments.catalog import extra_for
+from rlpyt.experiments.results.suites import SUITES, load_suite
 from rlpyt.experiments.settings import (
     ROLES,
     Setting,
@@ -99,7 +99,9 @@ def check_search(search: str, is_given: Callable[[str], bool]) -> None:
             )
 
 
-def parts_of(what: str, arguments: Sequence[str], steps: float | None = None) -> list[Part]:
+def parts_of(
+    what: str, arguments: Sequence[str], steps: float | None = None, suite: bool = False
+) -> list[Part]:
     """Return the parts of ``rlpyt sweep WHAT [ENVIRONMENT,...] [NAME=VALUE,...]...``.
 
     Args:
@@ -107,11 +109,12 @@ def parts_of(what: str, arguments: Sequence[str], steps: float | None = None) ->
         arguments: environments and settings. A setting may have several values to try, or a range
             ``LOW:HIGH`` or ``LOW:HIGH:log``.
         steps: environment steps of each run; None for the number in the entry.
+        suite: whether the environments are all tasks of the suite that an entry belongs to.
 
     Raises:
         ValueError: if a name is unknown, or a name, setting or value is repeated.
     """
-    environments: list[str | None] = []
+    environments: list[str] = []
     fixed: list[str] = []
     varying: list[tuple[str, str]] = []
     for argument in arguments:
@@ -127,7 +130,8 @@ def parts_of(what: str, arguments: Sequence[str], steps: float | None = None) ->
             varying.append((name, text))
     parts: list[Part] = []
     algorithms = split_list(what)
-    for algorithm, environment in product(algorithms, environments or [None]):
+    places = [(x, y) for x in algorithms for y in _environments(x, environments, suite)]
+    for algorithm, environment in places:
         config = starting_point(algorithm, environment)
         words = [] if environment is None else [environment]
         if steps is not None:
@@ -153,6 +157,19 @@ def parts_of(what: str, arguments: Sequence[str], steps: float | None = None) ->
     if twice is not None:
         raise ValueError(f"{twice} is there twice: name algorithms and environments once")
     return parts
+
+
+def _environments(algorithm: str, given: Sequence[str], suite: bool) -> Sequence[str | None]:
+    """Return the environments of an algorithm's runs; None for the one of its entry."""
+    if not suite:
+        return given or [None]
+    table, slash, _ = algorithm.partition("/")
+    if given or not slash or table not in SUITES:
+        raise ValueError(
+            f"--suite runs entries of {', '.join(SUITES)} on all tasks, as in: rlpyt sweep "
+            f"atari_100k/der --suite; here are {algorithm} {' '.join(given)}".rstrip()
+        )
+    return list(load_suite(table).ranges)
 
 
 def _distribution(config: Config, name: str, text: str) -> tuple[Path, Distribution]:

@@ -8,6 +8,8 @@ from rlpyt.experiments.results.statistics import (
     interquartile_mean,
     mean,
     median,
+    median_of_tasks,
+    optimality_gap,
     performance_profile,
     probability_of_improvement,
 )
@@ -44,6 +46,13 @@ def test_performance_profile():
     scores = arrays([1, 3], [2])
     found = performance_profile(scores, np.array([0, 1, 2, 2.5, 3]))
     assert found.tolist() == [1, 0.75, 0.25, 0.25, 0]  # Both tasks weigh the same.
+
+
+def test_statistics_in_which_tasks_weigh_the_same():
+    scores = arrays([0, 0.5], [2, 0.8, 0.8], [0.1])
+    assert median_of_tasks(scores) == 0.25  # Of 0.25, 1.2 and 0.1.
+    assert optimality_gap(scores) == pytest.approx((0.75 + 0.4 / 3 + 0.9) / 3)
+    assert optimality_gap(scores, aim=0) == 0
 
 
 def test_probability_of_improvement():

@@ -67,6 +67,21 @@ def test_each_environment_has_its_own_entry():
     assert [part.entry for part in parts] == ["atari_dqn/dqn", "generic/dqn"]
 
 
+def test_a_suite_has_a_part_for_each_task():
+    pytest.importorskip("ale_py")
+    pytest.importorskip("cv2")
+    parts = parts_of("atari_100k/der,atari_100k/drq_eps", ["discount=0.9"], suite=True)
+    assert len(parts) == 2 * 26
+    assert parts[-1].words == ("up_n_down", "discount=0.9")
+    assert parts[-1].log_dir == "atari_100k_drq_eps/up_n_down"
+
+
+@pytest.mark.parametrize("words", [["atari_100k/der", "pong"], ["dqn"], ["atari_dqn/dqn"]])
+def test_a_suite_is_that_of_an_entry_and_has_its_own_environments(words):
+    with pytest.raises(ValueError, match="--suite runs entries of atari_100k on all tasks"):
+        parts_of(words[0], words[1:], suite=True)
+
+
 def test_ranges_are_drawn_in_the_type_of_their_setting():
     words = ["learning_rate=1e-5:1e-2:log", "epochs=1:4", "normalize_advantage=true,false"]
     parts = parts_of("ppo", ["CartPole-v1,Acrobot-v1", *words, "sampler=serial,cpu"])
