@@ -120,6 +120,8 @@ NOT_TRIED = {
     "cd ": "belongs to the shell",
     "'head=$(scontrol'": "needs SLURM",
     **dict.fromkeys(("ruff ", "mypy", "sphinx-build "), "checks, which .ci/run does"),
+    "rlpyt sweep atari_100k/der --suite": "starts the emulators of 26 games",
+    "rlpyt plot DER=runs/der --suite": "needs runs of games",
     "python cleanrl/": "belongs to CleanRL",
 }
 # What may stand before the program.
