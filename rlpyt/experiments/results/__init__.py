@@ -5,5 +5,6 @@
   stratified bootstrap intervals, as functions of arrays.
 * ``sequential``: a test of two settings after every seed, which stops once they differ.
 * ``comparison``: all numbers of a comparison of runs, as tables and csv files.
+* ``suites``: suites of tasks with published scores, such as Atari 100k, and their comparison.
 * ``pictures``: pictures of a comparison; ``plot_results`` makes all of them.
 """
