@@ -22,7 +22,6 @@ from rlpyt.experiments.results.statistics import (
     optimality_gap,
     performance_profile,
 )
-from rlpyt.utils.quick_args import ConstructorSignature
 from rlpyt.utils.types import NDArray
 
 AGGREGATES: dict[str, Statistic] = {
@@ -87,8 +86,6 @@ class SuiteComparison(Comparison):
     Raises:
         ValueError: as :class:`~rlpyt.experiments.results.comparison.Comparison`.
     """
-
-    __signature__ = ConstructorSignature()
 
     def __init__(self, runs: Sequence[LoggedRun], suite: Suite, **settings: Any) -> None:
         own = {"y": suite.column, "min_steps": suite.n_steps, "score_ranges": suite.ranges}

@@ -37,6 +37,7 @@ METHODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS if FULL else ["iqn-extended"])
 def test_pong(name: str) -> None:
     make_algo, make_agent, options = METHODS[name]
