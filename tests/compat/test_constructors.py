@@ -35,6 +35,7 @@ OPEN = {
     "RandomNetworkDistillation": "arguments of the algorithm that it is mixed into",
     "ReseededPool": "arguments of EnvPool",
     "SlurmCluster": "parameters of submitit",
+    "SuiteComparison": "settings of the comparison",
     "TrajInfo": "entries of a dictionary",
     "Trial": "arguments of the measurement",
     "WandbSink": "arguments of wandb.init",
