@@ -14,7 +14,7 @@ A run is made in five steps:
 
 Where to look for what:
 
-* ``command``: the command and its options.
+* ``command``: the command; ``finished``: its part on finished runs; ``cli``: what both share.
 * ``train``: the configuration that a run starts from, its log, and one run of a sweep,
   which ``launched`` starts as a script.
 * ``catalog``, ``configs``, ``settings``, ``program``: the steps above.

@@ -335,12 +335,12 @@ class Watch(Callback):
     """Callback that warns of findings in the log as soon as they appear, each once."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._warned_of: set[str] = set()
 
     def on_log(self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any]) -> None:
         """Read the log of this run again."""
         file = Path(logger.get_snapshot_dir() or "", "progress.csv")
         for finding in findings(Log(read_rows(file))):
-            if finding.name not in self._told:
-                self._told.add(finding.name)
+            if finding.name not in self._warned_of:
+                self._warned_of.add(finding.name)
                 logger.log(f"WARNING: {finding.text()}")

@@ -1,0 +1,48 @@
+"""What all commands of ``rlpyt`` share: their group, types of options, answers to wrong input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+import gymnasium
+
+from rlpyt.experiments.sweeps.launch import SweepError
+
+COUNT, STEPS = click.IntRange(min=1), click.FloatRange(min=1)
+SECONDS = click.FloatRange(min=0, min_open=True)
+GIVEN = click.core.ParameterSource.COMMANDLINE
+
+# Errors of wrong input, shown without a traceback.
+WRONG = (ValueError, TypeError, ImportError, OSError, gymnasium.error.Error, SweepError)
+
+
+class WrongInput(click.ClickException):
+    """Message that ends the command."""
+
+    exit_code = 2  # 1 is the verdict of `compare`.
+
+
+@contextmanager
+def without_traceback() -> Iterator[None]:
+    """End the command on wrong input, with a message and without a traceback."""
+    try:
+        yield
+    except WRONG as error:
+        raise WrongInput(str(error)) from error
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.version_option(package_name="rlpyt")
+def main() -> None:
+    """Reinforcement learning from the command line."""
+    if os.getcwd() not in sys.path:  # For classes of the user, given by name.
+        sys.path.append(os.getcwd())
+
+
+def is_given(name: str) -> bool:
+    """Return whether an option is on the command line."""
+    return click.get_current_context().get_parameter_source(name) == GIVEN
