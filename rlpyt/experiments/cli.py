@@ -1,4 +1,4 @@
-"""What all commands of ``rlpyt`` share: their group, types of options, answers to wrong input."""
+"""Parts that all commands of ``rlpyt`` share: the group, types of options, wrong input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a run, by its log: a few rules, each for one way in which training fails.
+"""Diagnosis of a run by its log: a few rules, each for one way in which training fails.
 
 A rule reads columns of ``progress.csv``, those of :mod:`rlpyt.algos.health` and older ones, and is
 silent where they are missing. ``docs/guides/diagnosis.md`` has a section for each rule, with the

@@ -84,7 +84,8 @@ class SuiteComparison(Comparison):
         published: [1] score of each task on the common scale, for each published algorithm.
 
     Raises:
-        ValueError: as :class:`~rlpyt.experiments.results.comparison.Comparison`.
+        ValueError: if runs or settings do not fit, see
+            :class:`~rlpyt.experiments.results.comparison.Comparison`.
     """
 
     def __init__(self, runs: Sequence[LoggedRun], suite: Suite, **settings: Any) -> None:
