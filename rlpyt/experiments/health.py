@@ -201,7 +201,8 @@ def exploration_ended_too_early(log: Log) -> Symptom:
     returns = log["ReturnAverage"]
     since = log.since((log["ReturnStd"] == 0) & (returns == log.last(returns)), returns, 5)
     if since is not None and since == log.steps[np.isfinite(returns)][0]:
-        return since, f"every episode returns {log.last(returns):g}: no reward was ever found"
+        what = "no reward was ever found, or rewards never differ"
+        return since, f"every episode returns {log.last(returns):g}: {what}"
     epsilon = log["epsilon"]
     text = "the probability of random actions is {}"
     never, little = (log.outside(epsilon, least, 1, text) for least in (0.005, 0.02))
