@@ -70,23 +70,16 @@ class BatchAugmentation:
         )
 
 
-def unchanged(samples: Nested) -> Nested:
-    """Return ``samples``: no augmentation."""
-    return samples
-
-
-def batch_augmentation(given: Any, example: Nested) -> Callable[[Nested], Nested]:
+def batch_augmentation(given: Any, example: Nested) -> BatchAugmentation:
     """Return the function of batches for an algorithm's setting ``augmentation``.
 
     Args:
-        given: function of images [B,C,H,W], keywords of :class:`RandomShift`, or None.
+        given: function of images [B,C,H,W], or keywords of :class:`RandomShift`.
         example: example of one observation.
 
     Raises:
         ValueError: if observations are not images, or ``pad`` or ``intensity`` is negative.
     """
-    if given is None:
-        return unchanged
     if not is_image(example):
         raise ValueError(
             f"augmentation is {given}, but observations are not single images [C,H,W] of bytes: "

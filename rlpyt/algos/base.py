@@ -406,7 +406,7 @@ class RlAlgorithm:
                 and tensors that it keeps.
             *batch: arguments of the method.
         """
-        if self.health.begins(update):
+        if self.health.is_due and self.health.begins(update):
             return self.health.of_update(self, update, *batch)
         if not self.compile:
             return update(*batch)

@@ -47,8 +47,8 @@ class Health:
         self._has_failed = False
 
     def begins(self, update: Callable[..., Any]) -> bool:
-        """Return whether an update is to be measured: the first of its name."""
-        return self.is_due and update.__name__ not in self._measured
+        """Return whether an update that is due is to be measured: the first of its name."""
+        return update.__name__ not in self._measured
 
     def of_update(self, algo: Any, update: Callable[..., Any], *batch: Nested) -> Any:
         """Run an update of ``algo`` by its ``run_update``, and measure it."""

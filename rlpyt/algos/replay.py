@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from rlpyt.algos.augmentation import batch_augmentation, unchanged
+from rlpyt.algos.augmentation import BatchAugmentation, batch_augmentation
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import check_fraction, check_positive, make_whole
 from rlpyt.algos.replay_buffers import make_replay_buffer, storage_device
@@ -93,7 +93,7 @@ class ReplayAlgorithm(RlAlgorithm):
     n_masked_updates = 0  # Number of successive updates without a valid sample.
     _updates_per_itr: float | None = None  # By the replay ratio; None if their number is given.
     _updates_owed = 0.0  # Fraction of an update that earlier iterations left.
-    _augment: Callable[[Nested], Nested] = staticmethod(unchanged)
+    _augment: BatchAugmentation | None = None
 
     sampler_bs: int
     replay_buffer: Any
@@ -129,7 +129,8 @@ class ReplayAlgorithm(RlAlgorithm):
         self.n_itr = n_itr
         self.world_size = self._n_samplers = world_size
         self._set_up(agent, batch_spec, mid_batch_reset)
-        self._augment = batch_augmentation(self.augmentation, examples["observation"])
+        if self.augmentation is not None:
+            self._augment = batch_augmentation(self.augmentation, examples["observation"])
         self._set_updates_per_itr()
         self.initialize_replay_buffer(examples, batch_spec)
         self._wait_for_first_batch()
@@ -153,7 +154,8 @@ class ReplayAlgorithm(RlAlgorithm):
         self.world_size = world_size
         self._n_samplers = 1  # All optimizers train on the batches of one sampler.
         self._set_up(agent, batch_spec, mid_batch_reset)
-        self._augment = batch_augmentation(self.augmentation, examples["observation"])
+        if self.augmentation is not None:
+            self._augment = batch_augmentation(self.augmentation, examples["observation"])
         self.updates_per_optimize = whole_number("updates_per_sync", self.updates_per_sync)
         self.initialize_replay_buffer(examples, batch_spec, async_=True)
         self._wait_for_first_batch()
@@ -385,7 +387,8 @@ class ReplayAlgorithm(RlAlgorithm):
         self.pre_optimize_process()
         for _ in range(self.updates_per_optimize):
             samples_from_replay = self.to_training_device(self.sample_from_replay())
-            samples_from_replay = self._augment(samples_from_replay)
+            if self._augment is not None:
+                samples_from_replay = self._augment(samples_from_replay)
             if "maskedFraction" in opt_info._fields:
                 self._record_mask(samples_from_replay, opt_info)
             self._apply_optimization(samples_from_replay, opt_info)
