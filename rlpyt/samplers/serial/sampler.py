@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -28,6 +28,15 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import check_names
 from rlpyt.utils.seed import EnvStreams, Purpose, env_seeds, set_envs_seeds
 from rlpyt.utils.types import Nested
+
+
+class Part(NamedTuple):
+    """Part of a larger batch, which several serial samplers fill together."""
+
+    env_ranks: Sequence[int]  # indexes of the environments over all processes
+    eval_env_ranks: Sequence[int]
+    global_B: int  # number of environments in all processes
+    examples: dict[str, Any] | None = None  # of what the buffers hold; None to step for them
 
 
 class SerialSampler(BaseSampler):
@@ -76,6 +85,7 @@ class SerialSampler(BaseSampler):
         traj_info_kwargs: dict[str, Any] | None = None,
         rank: int = 0,
         world_size: int = 1,
+        part: Part | None = None,
     ) -> dict[str, Any]:
         """Make environments and buffers, initialize the agent, and start both.
 
@@ -88,6 +98,8 @@ class SerialSampler(BaseSampler):
             traj_info_kwargs: values of attributes ``_<name>`` of ``TrajInfoCls``.
             rank: index of this process among ``world_size``.
             world_size: number of processes that sample the same way.
+            part: part of a larger batch that this sampler fills; None for the one that follows
+                from ``rank`` and ``world_size``.
 
         Returns:
             Examples of the buffers' entries, see
@@ -96,14 +108,14 @@ class SerialSampler(BaseSampler):
         if self._open_envs:
             self.shutdown()
         set_alternation(self, agent)
-        B = self.batch_spec.B
-        env_ranks = list(range(rank * B, (rank + 1) * B))
+        part = part or self._part_of_rank(rank, world_size)
+        env_ranks = list(part.env_ranks)
         self.agent = agent
         self._streams = EnvStreams()
         with self._streams:
             envs = self._make_envs(seed, env_ranks)
         agent.initialize(
-            envs[0].spaces, share_memory=False, global_B=B * world_size, env_ranks=env_ranks
+            envs[0].spaces, share_memory=False, global_B=part.global_B, env_ranks=env_ranks
         )
         with self._streams:
             self.samples_pyt, self.samples_np, examples = build_samples_buffer(
@@ -114,15 +126,21 @@ class SerialSampler(BaseSampler):
                 agent_shared=False,
                 env_shared=False,
                 subprocess=False,
-                examples=self._example_outputs(),
+                examples=part.examples or self._example_outputs(),
                 next_observation=self.record_next_observation,
                 device=self.device,
             )
             configure_traj_infos(self.TrajInfoCls, traj_info_kwargs)
-            self._start(envs, self.samples_np, seed, rank, world_size)
+            self._start(envs, self.samples_np, seed, part)
         self._streams.settle()
         logger.log(f"{type(self).__name__} initialized.")
         return examples
+
+    def _part_of_rank(self, rank: int = 0, world_size: int = 1) -> Part:
+        """Return the part of one of several processes that sample the same way."""
+        B, n = self.batch_spec.B, self.eval_n_envs
+        of_evaluation = range(rank * n, (rank + 1) * n)
+        return Part(range(rank * B, (rank + 1) * B), of_evaluation, B * world_size)
 
     @cached_property
     def _streams(self) -> EnvStreams:
@@ -156,13 +174,12 @@ class SerialSampler(BaseSampler):
         envs: Sequence[Any],
         samples_np: Nested,
         seed: int | None,
-        rank: int = 0,
-        world_size: int = 1,
+        part: Part | None = None,
         **kwargs: Any,
     ) -> None:
         """Make the collectors (``kwargs`` for training), and start them and the agent."""
-        B = self.batch_spec.B
-        env_ranks = list(range(rank * B, (rank + 1) * B))
+        part = part or self._part_of_rank()
+        env_ranks = list(part.env_ranks)
         # Again, since the example step has drawn from the streams of the first environment.
         self._seed_envs(envs[:1], env_seeds(seed, env_ranks))
         self.collector = self.CollectorCls(
@@ -172,7 +189,7 @@ class SerialSampler(BaseSampler):
             batch_T=self.batch_spec.T,
             TrajInfoCls=self.TrajInfoCls,
             agent=self.agent,
-            global_B=B * world_size,
+            global_B=part.global_B,
             env_ranks=env_ranks,
             **kwargs,
         )
@@ -181,7 +198,7 @@ class SerialSampler(BaseSampler):
         self.collector.start_seed = seed
         self.collector.acting_noise = ActingNoise(seed, env_ranks)
         if self.eval_n_envs > 0:
-            self._make_evaluation(seed, rank)
+            self._make_evaluation(seed, part.eval_env_ranks)
         self.agent_inputs, self.traj_infos = self.collector.start_envs(self.max_decorrelation_steps)
         self.collector.start_agent()
 
@@ -257,9 +274,7 @@ class SerialSampler(BaseSampler):
         env_kwargs = self.env_kwargs if self.eval_env_kwargs is None else self.eval_env_kwargs
         return self._make_one_by_one(env_kwargs, env_ranks)
 
-    def _make_evaluation(self, seed: int | None, rank: int) -> None:
-        n = self.eval_n_envs
-        env_ranks = range(rank * n, (rank + 1) * n)
+    def _make_evaluation(self, seed: int | None, env_ranks: Sequence[int]) -> None:
         envs = self._make_eval_envs(env_ranks)
         self._seed_envs(envs, env_seeds(seed, env_ranks, Purpose.EVAL_ENVIRONMENT))
         CollectorCls = self.eval_CollectorCls or self._fitting_collectors[1]
