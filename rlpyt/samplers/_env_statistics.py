@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -28,10 +28,9 @@ class SharedStatistics:
         self._size = sum(2 * int(np.prod(shape)) + 1 for shape in self._shapes.values())
         self._rows: NDArray = np_mp_array((B, self._size), np.float64)
 
-    def write(self, envs: Sequence[EnvLike], columns: slice = slice(None)) -> None:
-        """Write the statistics of environments into their rows."""
-        for row, env in zip(self._rows[columns], envs):
-            given = statistics_of(env)
+    def write(self, statistics: Iterable[Statistics], columns: slice = slice(None)) -> None:
+        """Write the statistics of each environment into its row."""
+        for row, given in zip(self._rows[columns], statistics):
             parts = [given[name][key] for name in self._shapes for key in MOMENTS if name in given]
             flat = [np.ravel(part) for part in parts]
             if sum(map(len, flat)) == self._size:

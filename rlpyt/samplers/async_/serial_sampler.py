@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlpyt.core.statistics import statistics_of
 from rlpyt.samplers.async_.base import AsyncSamplerMixin, prepare_sampler_process
 from rlpyt.samplers.async_.collectors import DbCpuResetCollector
 from rlpyt.samplers.base import configure_traj_infos
@@ -62,7 +63,7 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
 
     def _publish_statistics(self) -> None:
         if self._statistics is not None:
-            self._statistics.write(self._all_envs[0])
+            self._statistics.write(map(statistics_of, self._all_envs[0]))
 
     def obtain_samples(  # type: ignore[override]
         self, itr: int, db_idx: int

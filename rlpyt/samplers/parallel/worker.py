@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from rlpyt.core.protocols import EnvLike
+from rlpyt.core.statistics import statistics_of
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.processes.allocator import tune_allocator
 from rlpyt.processes.child import Heartbeat, at_exit
@@ -191,7 +192,7 @@ class SamplingWorker:
 
     def _publish_statistics(self) -> None:
         if self.own.statistics is not None:
-            self.own.statistics.write(self.envs, self.own.columns)
+            self.own.statistics.write(map(statistics_of, self.envs), self.own.columns)
 
     def _make_envs(
         self, envs: list[EnvLike], env_kwargs: Any, first: int, env_ranks: Sequence[int], seeds: Any
