@@ -398,6 +398,11 @@ class BaseAgent:
                 without_ddp(self.model).load_state_dict(self.shared_model.state_dict())
                 self._recv_count = self._send_count.value
 
+    @property
+    def received_version(self) -> int:
+        """Number of the published parameters that this process has loaded; 0 before the first."""
+        return self._recv_count
+
     # --- Forward passes ----------------------------------------------------------------------
 
     def run_model(self, model: Any, *inputs: Nested, **kwargs: Any) -> Any:

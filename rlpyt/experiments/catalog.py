@@ -104,6 +104,8 @@ ALTERNATING = {
     f"{_QPG}.sac_lstm_agent.SacLstmAgent": f"{_QPG}.sac_lstm_agent.AlternatingSacLstmAgent",
 }
 
+_VECTOR = "rlpyt.samplers.vector.sampler.VectorSampler"
+
 # The class in the runner's process, and the asynchronous class.
 SAMPLERS = {
     "serial": (
@@ -122,7 +124,11 @@ SAMPLERS = {
         "rlpyt.samplers.parallel.gpu.alternating_sampler.AlternatingSampler",
         "rlpyt.samplers.async_.alternating_sampler.AsyncAlternatingSampler",
     ),
-    "vector": ("rlpyt.samplers.vector.sampler.VectorSampler", None),
+    "vector": (_VECTOR, None),
+    "ray": (
+        "rlpyt.samplers.ray.sampler.RaySampler",
+        "rlpyt.samplers.ray.async_sampler.AsyncRaySampler",
+    ),
 }
 
 # The class without evaluation, and the class with it.
@@ -258,11 +264,11 @@ def targets(config: Config) -> dict[str, str]:
             f"sampler={roles['sampler']} samples in the process of the runner: choose another "
             "sampler for runner=async, or runner=minibatch"
         )
-    in_vectors = roles["sampler"] == "vector"
+    in_vectors = _VECTOR in (_pick(samplers, is_async), config["sampler"].get("SamplerCls"))
     if only_in_vectors(roles["env"]) and not in_vectors:
         raise ValueError(
             f"sampler={roles['sampler']}: env={roles['env']} makes vector environments; use "
-            "sampler=vector"
+            f"sampler=vector, or sampler=ray SamplerCls={_VECTOR}"
         )
     if roles["env"] == "atari" and in_vectors:
         raise ValueError(

@@ -46,6 +46,10 @@ class AsyncSamplerMixin(BaseSampler):
     null_action: Nested
     examples: dict[str, Any]
 
+    def _example_env(self) -> Any:
+        """Make one environment, to find out what the batches hold."""
+        return make_env(self.EnvCls, self.env_kwargs, 0, 0)
+
     def async_initialize(
         self,
         agent: AgentLike,
@@ -76,7 +80,7 @@ class AsyncSamplerMixin(BaseSampler):
         if subprocess is None:
             subprocess = start_method == "fork"
         with EnvStreams():
-            env = make_env(self.EnvCls, self.env_kwargs, 0, 0)
+            env = self._example_env()
         with closing(env), shared_memory_for(start_method):
             agent.initialize(env.spaces, share_memory=True, global_B=B, env_ranks=list(range(B)))
             examples: dict[str, Any] = {}
