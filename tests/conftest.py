@@ -9,9 +9,11 @@ import resource
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,6 +88,25 @@ def _no_accelerator_is_left() -> Iterator[None]:
     accelerator = sys.modules.get("tests.accelerator")
     if accelerator is not None:
         accelerator.end()
+
+
+@pytest.fixture(scope="module")
+def ray_cluster() -> Iterator[Any]:
+    """A Ray cluster of two nodes on this machine, which samplers join, with two CPUs each."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 2, "object_store_memory": 80 * 2**20}
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+        patch.setenv("RAY_worker_niceness", "0")  # Else actors wait for everything else here.
+        cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+        cluster.add_node(**node)
+        patch.setenv("RAY_ADDRESS", cluster.address)
+        yield cluster
+        sys.modules["ray"].shutdown()  # A test that failed may have left it joined.
+        cluster.shutdown()
 
 
 SLOW_S = 2.0  # Of CPU time; a test without the mark fails above twice that.

@@ -1,7 +1,8 @@
 """All samplers give the same: batches field by field, trajectories, evaluations, states.
 
 ``N_WORKERS`` lists them with the numbers of workers to try. A further sampler is to be added there.
-With ``RLPYT_FULL=1`` there are more numbers.
+With ``RLPYT_FULL=1`` there are more numbers, and ``RaySampler``, whose actors take long to start:
+by default ``tests/samplers/test_ray_samplers.py`` has one of its cells.
 """
 
 import copy
@@ -28,6 +29,7 @@ from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.ray.sampler import RaySampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.buffer import buffer_func
@@ -54,6 +56,8 @@ N_BATCHES = 3
 # Two are in the tests of ``ONE_OF_EACH``.
 ODD, EVEN = ([1, 2, 3, 4], [2, 4]) if FULL else ([3], [4])
 N_WORKERS = {VectorSampler: [0], **{Cls: EVEN if Cls.alternating else ODD for Cls in PARALLEL}}
+if FULL:
+    N_WORKERS[RaySampler] = [3]
 SAMPLERS = [
     pytest.param(SamplerCls, n, id=f"{SamplerCls.__name__}-{n}")
     for SamplerCls, numbers in N_WORKERS.items()
@@ -61,6 +65,8 @@ SAMPLERS = [
 ]
 WITH_WORKERS = [pytest.param(SamplerCls, 2, id=SamplerCls.__name__) for SamplerCls in PARALLEL]
 ONE_OF_EACH = [pytest.param(VectorSampler, 0, id="VectorSampler"), *WITH_WORKERS]
+if FULL:
+    ONE_OF_EACH.append(pytest.param(RaySampler, 2, id="RaySampler"))
 EVALUATION = dict(eval_n_envs=4, eval_max_steps=4 * 30)
 LIMITS = {
     "steps": {},
@@ -70,6 +76,14 @@ LIMITS = {
     "fewer episodes than environments": {"eval_n_episodes": 3, "eval_max_steps": None},
     "episodes and steps": {"eval_n_episodes": 30},
 }
+
+
+@pytest.fixture(autouse=True)
+def _cluster(request):
+    """Actors join a cluster of two nodes."""
+    if "RaySampler" in request.node.name:
+        request.applymarker(pytest.mark.filterwarnings("ignore"))
+        request.getfixturevalue("ray_cluster")
 
 
 def with_collectors(samplers):

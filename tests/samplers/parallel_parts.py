@@ -27,6 +27,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import (
 )
 from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector, GpuWaitResetCollector
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.ray.sampler import RaySampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.spaces.float_box import FloatBox
@@ -374,6 +375,8 @@ def start(SamplerCls, n_workers=2, agent=None, seed=3, bootstrap_value=True, **k
     elif collectors is not None:
         kwargs["CollectorCls"] = collectors[hasattr(SamplerCls, "gpu")]
     in_subprocess = kwargs.pop("example_subprocess", False)
+    if issubclass(SamplerCls, RaySampler):
+        kwargs = {"cpus_per_actor": 0.5, **kwargs}
     sampler = SamplerCls(**kwargs)
     sampler.example_subprocess = in_subprocess
     agent = agent or RuleAgent()

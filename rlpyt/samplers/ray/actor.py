@@ -51,11 +51,7 @@ class Assignment(NamedTuple):
 
     SamplerCls: type[SerialSampler]
     settings: dict[str, Any]  # arguments of SamplerCls
-    agent: AgentLike
-    seed: int
-    bootstrap_value: bool
-    traj_info_kwargs: dict[str, Any]
-    part: Part
+    start: dict[str, Any]  # arguments of its ``initialize``
     quota: Sequence[int] | None  # trajectories of each evaluation environment
     torch_threads: int
     is_quiet: bool
@@ -146,17 +142,11 @@ class SamplingActor:
             logger.disable()
         torch.set_num_threads(a.torch_threads)
         tune_allocator()
-        seed_streams(derived_seed(a.seed, Purpose.WORKER, self.index))
+        seed_streams(derived_seed(a.start["seed"], Purpose.WORKER, self.index))
         settings = a.settings if is_first else {**a.settings, "max_decorrelation_steps": 0}
-        self.env_ranks, self.eval_env_ranks = a.part.env_ranks, a.part.eval_env_ranks
+        self.part: Part = a.start["part"]
         self.sampler = a.SamplerCls(**settings)
-        self.sampler.initialize(
-            agent=a.agent,
-            seed=a.seed,
-            bootstrap_value=a.bootstrap_value,
-            traj_info_kwargs=a.traj_info_kwargs,
-            part=a.part,
-        )
+        self.sampler.initialize(**a.start)
         self.leaves = exchanged(self.sampler.samples_np)
         self.evaluated: list[Placed] = []
         if self.sampler.eval_collector is not None:
@@ -187,7 +177,7 @@ class SamplingActor:
             # A collector of the user, or an info it adds, may have no place.
             place = isinstance(collector, LoopCollector) and collector.place_of(info)
             t, b = place or (0, 0)
-            placed.append(((t, self.env_ranks[b]), info))
+            placed.append(((t, self.part.env_ranks[b]), info))
         return Batch(self.leaves, placed, self._statistics())
 
     def evaluate(
@@ -200,7 +190,7 @@ class SamplingActor:
             give_statistics(self.sampler._all_envs[1], statistics)
             infos = self.sampler.eval_collector.collect_evaluation(itr)
         # A vector environment reports no places.
-        return self.evaluated or [((0, self.eval_env_ranks[0]), info) for info in infos]
+        return self.evaluated or [((0, self.part.eval_env_ranks[0]), info) for info in infos]
 
     def put(self, traj_info: Any, place: tuple[int, int]) -> None:
         """Keep a trajectory of an evaluation, as the queue that its collector reports to."""

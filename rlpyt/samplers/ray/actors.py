@@ -163,13 +163,6 @@ class Actors:
         for _ in indexes:
             yield self.next(method)
 
-    def call_each(self, method: str, arguments: Sequence[Any]) -> list[Any]:
-        """Call a method of all actors, each with its own argument; return the results in order."""
-        for index, argument in enumerate(arguments):
-            self.submit(index, method, argument)
-        results = dict(self.next(method) for _ in arguments)
-        return [results[index] for index in range(len(self))]
-
     # --- Failure and end --------------------------------------------------------------------------
 
     def _restart(self, call: Call, error: Exception | None) -> None:

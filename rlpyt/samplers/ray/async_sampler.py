@@ -73,6 +73,7 @@ class AsyncRaySampler(RaySamplerBase, AsyncSamplerMixin):
         self._parameters: tuple[int, Any] | None = None
         self._ages: list[int] = []
         self._n_moved, self._restarted = 0, set()
+        self._publish_statistics()
 
     def obtain_samples(self, itr: int, db_idx: int) -> list[Any]:  # type: ignore[override]
         """Fill one batch with the chunks that come first.
@@ -84,11 +85,9 @@ class AsyncRaySampler(RaySamplerBase, AsyncSamplerMixin):
         Returns:
             The infos of the trajectories completed in these chunks.
         """
-        self._check_started()
-        assert self._actors is not None
         self._call_actors(itr)
         while not self._has_enough():
-            index, batch = self._actors.next("collect")
+            index, batch = self.actors.next("collect")
             for restarted in self._forget_restarts():
                 self._numbers[restarted] += 1
             self._numbers[index] += 1
@@ -108,29 +107,31 @@ class AsyncRaySampler(RaySamplerBase, AsyncSamplerMixin):
             for _, info in chunk.batch.completed:
                 info.Staleness = self._ages[-1]
                 infos.append(info)
+        self._publish_statistics()
+        return infos
+
+    def _publish_statistics(self) -> None:
+        """Write the statistics of the environments where the runner's process reads them."""
         if self._statistics is not None:
             for index, statistics in self._env_statistics.items():
                 self._statistics.write(statistics, self.specs[index].columns)
-        return infos
 
     def _call_actors(self, itr: int) -> None:
         """Call every actor that has less than ``CALLS_AHEAD`` calls."""
-        assert self._actors is not None
-        for index in range(len(self._actors)):
-            while self._actors.n_pending(index) < CALLS_AHEAD:
+        for index in range(len(self.actors)):
+            while self.actors.n_pending(index) < CALLS_AHEAD:
                 version, parameters = self._published()
                 n_steps = self._n_called[index] * self.batch_spec.T
-                self._actors.submit(index, "collect", parameters, itr, n_steps)
+                self.actors.submit(index, "collect", parameters, itr, n_steps)
                 self._versions[index].append(version)
                 self._n_called[index] += 1
 
     def _published(self) -> tuple[int, Any]:
         """Return the latest published parameters, in the object store, and their version."""
-        assert self._actors is not None
         self.agent.recv_shared_memory()
         version = self.agent.received_version
         if self._parameters is None or self._parameters[0] != version:
-            self._parameters = version, self._actors.put(parameters_of(self.agent))
+            self._parameters = version, self.actors.put(parameters_of(self.agent))
         return self._parameters
 
     def _has_enough(self) -> bool:

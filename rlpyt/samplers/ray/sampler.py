@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from contextlib import closing
 from typing import Any
@@ -31,6 +32,8 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import check_names
 from rlpyt.utils.seed import EnvStreams, make_seed
 from rlpyt.utils.types import Nested
+
+_SETTINGS = tuple(inspect.signature(BaseSampler.__init__).parameters)[1:]
 
 
 class RaySamplerBase(BaseSampler):
@@ -108,28 +111,23 @@ class RaySamplerBase(BaseSampler):
         self.specs = worker_specs(n_envs_of_workers(B, count_workers(affinity)))
         self.eval_specs = split_envs(n_eval, len(self.specs))
         quota = self._eval_quota()
+        threads, is_quiet = max(1, int(self.cpus_per_actor)), logger.current().disabled
+        start: dict[str, Any] = dict(
+            agent=pickle.loads(agent),
+            seed=self.seed,
+            bootstrap_value=self._bootstrap_value,
+            traj_info_kwargs=self._traj_info_kwargs,
+        )
         assignments, labels = [], []
         for spec, eval_spec in zip(self.specs, self.eval_specs):
-            part = Part(
-                range(rank * B + spec.start, rank * B + spec.stop),
-                range(rank * n_eval + eval_spec.start, rank * n_eval + eval_spec.stop),
-                B * n_ranks,
-                examples,
+            ranks = range(rank * B + spec.start, rank * B + spec.stop)
+            of_evaluation = rank * n_eval + eval_spec.start, rank * n_eval + eval_spec.stop
+            start["part"] = Part(ranks, range(*of_evaluation), B * n_ranks, examples)
+            own_quota = None if quota is None else quota[eval_spec.columns]
+            settings = self._settings_of(spec, eval_spec)
+            assignments.append(
+                packed(Assignment(self.SamplerCls, settings, start, own_quota, threads, is_quiet))
             )
-            assignment = Assignment(
-                SamplerCls=self.SamplerCls,
-                settings=self._settings_of(spec, eval_spec),
-                agent=pickle.loads(agent),
-                seed=self.seed,
-                bootstrap_value=self._bootstrap_value,
-                traj_info_kwargs=self._traj_info_kwargs,
-                part=part,
-                quota=None if quota is None else quota[eval_spec.columns],
-                torch_threads=max(1, int(self.cpus_per_actor)),
-                is_quiet=logger.current().disabled,
-            )
-            assignments.append(packed(assignment))
-            ranks = part.env_ranks
             labels.append(f"actor {spec.rank} (environments {ranks[0]} to {ranks[-1]})")
         restarts = self.max_restarts_per_hour if self.on_worker_failure == "restart" else None
         limits = self.worker_timeout_s, restarts
@@ -152,28 +150,23 @@ class RaySamplerBase(BaseSampler):
             n_given, places = len(eval_env_kwargs), range(eval_spec.start, eval_spec.stop)
             eval_env_kwargs = [eval_env_kwargs[place % n_given] for place in places] or [{}]
         n, limit = eval_spec.n_envs, self._eval_time_limit() if self.eval_n_envs else None
-        return dict(
-            EnvCls=self.EnvCls,
-            env_kwargs=env_kwargs,
-            batch_T=self.batch_spec.T,
-            batch_B=spec.n_envs,
-            CollectorCls=self.CollectorCls,
-            max_decorrelation_steps=self.max_decorrelation_steps,
-            TrajInfoCls=self.TrajInfoCls,
-            eval_n_envs=n,
-            eval_CollectorCls=self.eval_CollectorCls,
-            eval_env_kwargs=eval_env_kwargs,
-            eval_max_steps=None if limit is None else limit * n,
-            eval_max_trajectories=self.eval_max_trajectories,
-            record_next_observation=self.record_next_observation,
-            # The quota of each environment is set afterwards, it may be 0.
-            eval_n_episodes=None if self.eval_n_episodes is None else max(1, self.eval_n_episodes),
-        )
+        return {
+            **{name: getattr(self, name) for name in _SETTINGS},
+            "env_kwargs": env_kwargs,
+            "batch_B": spec.n_envs,
+            "eval_n_envs": n,
+            "eval_env_kwargs": eval_env_kwargs,
+            "eval_max_steps": None if limit is None else limit * n,
+            # The quota of each environment is set afterwards; it may be 0.
+            "eval_n_episodes": self.eval_n_episodes and max(1, n),
+        }
 
-    def _check_started(self, to_evaluate: bool = False) -> None:
-        super()._check_started(to_evaluate)
+    @property
+    def actors(self) -> Actors:
+        """The actors, between start and end."""
         if self._actors is None:
-            raise ValueError("the sampler has been shut down: initialize it again")
+            raise ValueError("the sampler has no actors: initialize it, again after a shutdown")
+        return self._actors
 
     # --- Work -------------------------------------------------------------------------------------
 
@@ -191,10 +184,9 @@ class RaySamplerBase(BaseSampler):
             WorkerError: if an actor fails.
         """
         self._check_started(to_evaluate=True)
-        assert self._actors is not None
-        args = self._actors.put(parameters_of(self.agent)), itr, self.env_statistics()
+        args = self.actors.put(parameters_of(self.agent)), itr, self.env_statistics()
         busy = [spec.rank for spec in self.eval_specs if spec.n_envs]
-        results = self._actors.call("evaluate", *args, indexes=busy)
+        results = self.actors.call("evaluate", *args, indexes=busy)
         placed = [each for _, own in results for each in own]
         limit = self.eval_max_trajectories
         times = sorted(t for (t, _), _ in placed)
@@ -209,14 +201,9 @@ class RaySamplerBase(BaseSampler):
         if self._actors is not None:
             self._actors.has_to_stop = True
 
-    def env_statistics(self) -> Statistics:
-        parts = sorted(self._env_statistics.items())
-        return merged(statistics for _, part in parts for statistics in part)
-
     def _forget_restarts(self) -> set[int]:
         """Return the actors that were restarted since the last call."""
-        assert self._actors is not None
-        restarted, self._actors.restarted = self._actors.restarted, set()
+        restarted, self.actors.restarted = self.actors.restarted, set()
         return restarted
 
     def take_restarted(self) -> list[int]:
@@ -300,16 +287,18 @@ class RaySampler(RaySamplerBase):
         Raises:
             WorkerError: if an actor fails.
         """
-        self._check_started()
-        assert self._actors is not None
-        args = self._actors.put(parameters_of(self.agent)), itr, self._n_steps
+        args = self.actors.put(parameters_of(self.agent)), itr, self._n_steps
         placed: list[Placed] = []
-        for index, batch in self._actors.call("collect", *args):
+        for index, batch in self.actors.call("collect", *args):
             self._receive(index, batch, self.samples_np, self.specs[index].columns)
             placed += batch.completed
         self._n_steps += self.batch_spec.T
         self._restarted = self._columns(self._forget_restarts())
         return self.samples_pyt, _in_order(placed)
+
+    def env_statistics(self) -> Statistics:
+        parts = sorted(self._env_statistics.items())
+        return merged(statistics for _, part in parts for statistics in part)
 
     def _columns(self, actors: set[int]) -> set[int]:
         specs = [self.specs[index] for index in actors]
@@ -319,10 +308,8 @@ class RaySampler(RaySamplerBase):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of every actor, and the columns just restarted."""
-        self._check_started()
-        assert self._actors is not None
-        states = dict(self._actors.call("state_dict"))
-        restarted = sorted(self._columns(self._actors.restarted))
+        states = dict(self.actors.call("state_dict"))
+        restarted = sorted(self._columns(self.actors.restarted))
         return {"actors": [state for _, state in sorted(states.items())], "restarted": restarted}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -332,14 +319,13 @@ class RaySampler(RaySamplerBase):
             ValueError: if it has other numbers of environments, or vector environments that would
                 have to be divided.
         """
-        self._check_started()
-        assert self._actors is not None
         states = self._divided(state["actors"])
-        results = self._actors.call_each("load_state_dict", states)
-        self._env_statistics = dict(enumerate(results))
+        for index, own in enumerate(states):
+            self.actors.submit(index, "load_state_dict", own)
+        self._env_statistics = dict(self.actors.next("load_state_dict") for _ in states)
         self._n_steps = states[0]["collector"]["acting_noise"]["step"]
         columns = set(state["restarted"])
-        self._actors.restarted |= {
+        self.actors.restarted |= {
             spec.rank for spec in self.specs if columns & set(range(spec.start, spec.stop))
         }
 
