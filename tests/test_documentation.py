@@ -119,6 +119,7 @@ NOT_TRIED = {
     "source ": "belongs to the shell",
     "cd ": "belongs to the shell",
     "'head=$(scontrol'": "needs SLURM",
+    "ray start ": "starts a cluster",
     **dict.fromkeys(("ruff ", "mypy", "sphinx-build "), "checks, which .ci/run does"),
     "rlpyt sweep atari_100k/der --suite": "starts the emulators of 26 games",
     "rlpyt plot DER=runs/der --suite": "needs runs of games",

@@ -35,13 +35,15 @@ def script(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def ray():
+def ray(request):
+    """Ray, in a cluster of two nodes."""
     if not FULL:
         pytest.skip("Ray takes long to start: RLPYT_FULL=1 does")
     ray = pytest.importorskip("ray")
+    cluster = request.getfixturevalue("ray_cluster")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        ray.init(address=cluster.address, log_to_driver=False)
     yield ray
     ray.shutdown()
 
@@ -65,7 +67,7 @@ def test_same_tree_through_ray(script, tmp_path, ray):
     local = launch(tmp_path, script, "local", LocalSlots(CODE))
     assert len(local) == 3 + 6 * 4 + 5
     cluster = RayCluster(CODE)
-    assert len(cluster.slots) == 2
+    assert len(cluster.slots) == 4
     assert launch(tmp_path, script, "ray", cluster) == local
     assert launch(tmp_path, script, "ray", cluster) == local  # Nothing is run again.
     status = json.loads((tmp_path / "ray" / "a" / "status_1.json").read_text())
