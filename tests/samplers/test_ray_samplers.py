@@ -319,6 +319,30 @@ def test_equal_actors_keep_their_columns(ray_cluster):
 
 
 @full
+def test_published_parameters_reach_the_actors(ray_cluster):
+    """Actions become those of the parameters that were published, whose age is logged."""
+    agent = MlpDqnAgent(eps_init=0, eps_final=0, model_kwargs={"hidden_sizes": [8]})
+    sampler = AsyncRaySampler(WalkEnv, {}, 7, 4, cpus_per_actor=0.5)
+    sampler.async_initialize(agent, seed=3)
+    sampler.initialize({"workers_cpus": 2})
+    ages = []
+    for itr in range(8):
+        for info in sampler.obtain_samples(itr, itr % 2):
+            ages.append(info.Staleness)
+        favourite = itr % 4
+        for name, value in agent.shared_model.state_dict().items():
+            value.zero_()
+            if name.endswith("bias") and len(value) == 4:
+                value[favourite] = 1
+        agent._send_count.value += 1  # As in ``send_shared_memory`` of the learner's process.
+        sampler.agent.sample_mode(itr)
+    actions = sampler.double_buffer[1].agent.action
+    assert all(len(set(actions[:, b])) == 1 for b in range(4))
+    assert 0 < max(ages) <= 4
+    sampler.shutdown()
+
+
+@full
 def test_a_killed_actor_of_an_asynchronous_sampler_is_restarted(ray_cluster):
     sampler = start_async([0.01] * 4, on_worker_failure="restart")
     observations(sampler, 0)

@@ -58,6 +58,7 @@ class AsyncRaySampler(RaySamplerBase, AsyncSamplerMixin):
             WorkerError: if an actor fails while it starts.
         """
         prepare_sampler_process(affinity, self.seed)
+        self.agent.async_cpu(share_memory=False)  # A copy of what is published, never half of it.
         self._start(self._agent_for_actors, affinity, self.examples)
         n, B = len(self.specs), self.batch_spec.B
         if B % n:
