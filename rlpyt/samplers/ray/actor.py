@@ -35,7 +35,7 @@ from rlpyt.utils.types import NDArray, Nested
 # Time step and index over all processes of an environment, and the trajectory completed there.
 Placed = tuple[tuple[int, int], Any]
 
-_SharedScalar = ctypes.c_long.__mro__[1]  # Base class of what ``RawValue`` returns.
+_SharedScalar: Any = ctypes.c_long.__mro__[1]  # Base class of what ``RawValue`` returns.
 
 
 class Batch(NamedTuple):

@@ -25,7 +25,7 @@ HOUR_S = 3600.0
 class Call(NamedTuple):
     """A call of an actor's method that is on its way."""
 
-    index: int
+    actor: int
     method: str
     args: tuple[Any, ...]
     begin: float
@@ -118,7 +118,7 @@ class Actors:
     def n_pending(self, index: int) -> int:
         """Return how many calls of an actor have not returned."""
         lost = len(self._lost.get(index, ()))
-        return lost + sum(call.index == index for call in self._pending.values())
+        return lost + sum(call.actor == index for call in self._pending.values())
 
     def next(self, method: str) -> tuple[int, Any]:
         """Wait for the next of the submitted calls of ``method``; return actor and result.
@@ -140,14 +140,14 @@ class Actors:
                 except self._ray.exceptions.RayError as error:
                     self._restart(call, error)
                     continue  # Its other calls are not on their way any more.
-                for lost in self._lost.pop(call.index, ()):
-                    self.submit(lost.index, lost.method, *lost.args)
+                for lost in self._lost.pop(call.actor, ()):
+                    self.submit(lost.actor, lost.method, *lost.args)
                 if call.method == method:
-                    return call.index, result
-            hanging = [c for c in map(self._pending.get, late) if c and self._hangs(c)]
+                    return call.actor, result
+            hanging = [x for x in late if x in self._pending and self._hangs(self._pending[x])]
             if hanging:
                 self._check_room()
-                self._restart(hanging[0], None)
+                self._restart(self._pending.pop(hanging[0]), None)
 
     def _hangs(self, call: Call) -> bool:
         limit_s = START_S if call.method == "start" else self._timeout_s
@@ -172,7 +172,7 @@ class Actors:
             call: call that failed.
             error: error of Ray; None if the call did not return in time.
         """
-        label = self._labels[call.index]
+        label = self._labels[call.actor]
         now = time.monotonic()
         reason = str(error) if error else f"there is no result after {now - call.begin:.0f} s"
         if self._max_restarts is None or call.method == "start":
@@ -188,13 +188,13 @@ class Actors:
             ) from error
         logger.log(f"{label} is restarted, since it failed in {call.method}: {reason}")
         if error is None:
-            self._ray.kill(self._handles[call.index], no_restart=False)
-        mine = [ref for ref, other in self._pending.items() if other.index == call.index]
-        self._lost[call.index] = [call, *(self._pending.pop(ref) for ref in mine)]
-        self.restarted.add(call.index)
+            self._ray.kill(self._handles[call.actor], no_restart=False)
+        mine = [ref for ref, other in self._pending.items() if other.actor == call.actor]
+        self._lost[call.actor] = [call, *(self._pending.pop(ref) for ref in mine)]
+        self.restarted.add(call.actor)
         # Ray repeats this one call until the actor lives again.
-        start = self._handles[call.index].start.options(max_task_retries=-1)
-        self._pending[start.remote(False)] = Call(call.index, "start", (False,), now)
+        start = self._handles[call.actor].start.options(max_task_retries=-1)
+        self._pending[start.remote(False)] = Call(call.actor, "start", (False,), now)
 
     def shutdown(self) -> None:
         """Close the environments, end the actors, and leave a cluster that was joined here."""

@@ -61,6 +61,8 @@ class RaySamplerBase(BaseSampler):
     eval_specs: list[WorkerSpec]
     _actors: Actors | None = None
     _restarted: set[int] = set()
+    _bootstrap_value: bool
+    _traj_info_kwargs: dict[str, Any]
 
     def __init__(
         self,
@@ -77,8 +79,9 @@ class RaySamplerBase(BaseSampler):
     ) -> None:
         check_names(type(self), kwargs)
         self._fitting_collectors = SamplerCls._fitting_collectors
-        kwargs["CollectorCls"] = CollectorCls or self._fitting_collectors[0]
-        super().__init__(*args, eval_CollectorCls=eval_CollectorCls, **kwargs)
+        CollectorCls = CollectorCls or self._fitting_collectors[0]
+        kwargs.update(CollectorCls=CollectorCls, eval_CollectorCls=eval_CollectorCls)
+        super().__init__(*args, **kwargs)
         if on_worker_failure not in ("raise", "restart"):
             raise ValueError(f"on_worker_failure is {on_worker_failure!r}: give raise or restart")
         if cpus_per_actor <= 0:
@@ -352,7 +355,7 @@ class RaySampler(RaySamplerBase):
         return divided(states, self.specs, self.eval_specs)
 
     def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]:
-        envs = []
+        envs: list[Any] = []
         for each in state["actors"]:
             n = len(each["agent_inputs"]["prev_reward"])
             envs += each["envs"] if "envs" in each else [each["env"]] * n
