@@ -71,6 +71,7 @@ def actor_pids():
     return found
 
 
+@full
 def test_batches_are_those_of_the_serial_sampler(ray_cluster):
     """Agents that draw at random, an evaluation, waiting environments, uneven parts."""
     actual = run(RaySampler, 3, "by chance", "wait")
