@@ -1,8 +1,7 @@
 """All samplers give the same: batches field by field, trajectories, evaluations, states.
 
 ``N_WORKERS`` lists them with the numbers of workers to try. A further sampler is to be added there.
-With ``RLPYT_FULL=1`` there are more numbers, and ``RaySampler``, whose actors take long to start:
-by default ``tests/samplers/test_ray_samplers.py`` has one of its cells.
+With ``RLPYT_FULL=1`` there are more numbers, and ``RaySampler``, whose actors take long to start.
 """
 
 import copy
