@@ -32,6 +32,7 @@ from rlpyt.processes.machine import look_at_machine
 from rlpyt.processes.supervisor import WorkerError
 
 PARALLEL = ("cpu", "gpu", "alternating")
+ON_ONE_MACHINE = [name for name in SAMPLERS if name != "ray"]
 
 
 class Search:
@@ -64,8 +65,8 @@ class Search:
         report: Callable[[str], None] = lambda text: None,
     ) -> None:
         sampler = config["roles"].get("sampler", "serial")
-        if sampler not in SAMPLERS:
-            raise ValueError(f"sampler={sampler}: the doctor compares {', '.join(SAMPLERS)}")
+        if sampler not in ON_ONE_MACHINE:
+            raise ValueError(f"sampler={sampler}: the doctor compares {', '.join(ON_ONE_MACHINE)}")
         if getattr(load(targets(config)["algo"]), "only_async", False):
             raise ValueError(
                 f"algo={config['roles']['algo']} trains while another process samples: the doctor "
@@ -115,7 +116,7 @@ class Search:
 
     def candidates(self) -> list[Candidate]:
         """Return all combinations of samplers, workers and ``batch_B``; some may be impossible."""
-        samplers = [self.as_given.sampler] if "sampler" in self.given else list(SAMPLERS)
+        samplers = [self.as_given.sampler] if "sampler" in self.given else list(ON_ONE_MACHINE)
         # Waiting torch threads slow down workers, so the search tries threads only for the best.
         return [
             Candidate(sampler, workers, T, B, self._threads[0], gpu)
@@ -240,7 +241,7 @@ class Search:
         everything = self.candidates()
         everything.sort(key=lambda each: (-each.batch_B, abs(each.workers - self.machine.n_cpus)))
         chosen = [self.as_given]
-        for sampler, gpu in product(SAMPLERS, self._gpus):
+        for sampler, gpu in product(ON_ONE_MACHINE, self._gpus):
             of_kind = [each for each in everything if (each.sampler, each.gpu) == (sampler, gpu)]
             chosen += of_kind[:1]
             # Environments that sleep need more workers than there are CPUs.
