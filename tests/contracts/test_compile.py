@@ -52,9 +52,10 @@ FEED_FORWARD = sorted(RUNS.keys() - RECURRENT - SAME - {*DICTIONARIES})
 if not FULL:  # One of each kind of update.
     FEED_FORWARD = ["DQN", "PPO-kl", "SAC", "TD3"]
 N_GRAPHS = {"DDPG": 2, "TD3": 2, "D4PG": 2, "REDQ": 2, "CrossQ": 2}  # Policies apart.
-# Adam scales up the rounding of gradients near zero: dropout leaves some, and those of biases
-# vanish before batch renormalization.
-CLOSE = {"DroQ": 2e-4, "CrossQ": 2e-3}
+# Adam scales up the rounding of gradients near zero: dropout leaves some. Those of biases vanish
+# before batch renormalization: only in float64 the runs are as close as others.
+CLOSE = {"DroQ": 2e-4}
+IN_FLOAT64 = {"CrossQ"}
 
 
 class Graphs:
@@ -109,8 +110,11 @@ def greatest_difference(first, second):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FEED_FORWARD)
-def test_one_graph_computes_the_same(name):
+def test_one_graph_computes_the_same(name, request):
     """Also, for some, from the state of a run that was compiled, to the last digit."""
+    if name in IN_FLOAT64:
+        torch.set_default_dtype(torch.float64)
+        request.addfinalizer(partial(torch.set_default_dtype, torch.float32))
     eager, graphs = begun(RUNS[name]), Graphs()
     train(eager, lr_factor=0.98)
     compiled = begun(RUNS[name], graphs.settings)
