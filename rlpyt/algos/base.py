@@ -331,6 +331,17 @@ class RlAlgorithm:
         device = self.training_device
         return samples if device.type == "cpu" else buffer_to(samples, device)
 
+    def run_networks(self, batch: Nested) -> torch.Tensor | None:
+        """Run all trained networks on a minibatch, for the columns of the log on their health.
+
+        Args:
+            batch: minibatch [B,...] or [T,B,...] of an update.
+
+        Returns:
+            Values [...] of its observations or actions; None if they are not known.
+        """
+        return None
+
     # --- One update --------------------------------------------------------------------------
 
     def minimize(

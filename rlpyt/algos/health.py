@@ -21,9 +21,9 @@ from torch import nn
 from rlpyt.algos._compiled import optimizers_in
 from rlpyt.distributions.categorical import Categorical
 from rlpyt.models.noisy import NoisyLinear
+from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
-from rlpyt.utils.quick_args import accepts
 from rlpyt.utils.seed import rng_state, set_rng_state
 from rlpyt.utils.types import Nested
 
@@ -72,7 +72,7 @@ class Health:
         for columns in (data_columns, network_columns):
             try:
                 self._values.update({} if self._has_failed else columns(algo, batch))
-            except Exception as error:  # Of an agent or a batch that a program has made.
+            except Exception as error:  # A measurement must not end a run.
                 self._has_failed = True
                 logger.log(f"The log has fewer columns on the health of this run: {error!r}")
 
@@ -116,7 +116,7 @@ def data_columns(algo: Any, batch: Nested) -> dict[str, Any]:
     if epsilon is not None and not any(isinstance(layer, NoisyLinear) for layer in layers):
         found["epsilon"] = torch.as_tensor(epsilon, dtype=torch.float).mean()
     buffer: Any = getattr(algo, "replay_buffer", None)
-    if hasattr(buffer, "window"):
+    if isinstance(buffer, BaseNStepReturnBuffer):
         age = (buffer.window.n_filled - 1) / 2
         tree: Any = getattr(buffer, "priority_tree", None)
         drawn = getattr(tree, "prev_tree_idxs", None)
@@ -163,29 +163,12 @@ def network_columns(algo: Any, batch: Nested) -> dict[str, Any]:
                     hook = module.register_forward_pre_hook(partial(keep_scale, name))
                     stack.callback(hook.remove)
         stack.callback(set_rng_state, state)
-        value = _values(algo, batch)
-    if isinstance(value, torch.Tensor):
+        value = algo.run_networks(batch)
+    if value is not None:
         found["valueScale"] = _rms(value)
     if scales:
         found["inputScale"] = max(scales.values())
     return found
-
-
-def _values(algo: Any, batch: Nested) -> Any:
-    """Run all networks of the agent, and return the values of a minibatch if they are known."""
-    agent, inputs = algo.agent, getattr(batch, "agent_inputs", ())
-    if hasattr(algo, "agent_outputs"):
-        recurrent = (getattr(batch, name, None) for name in ("init_rnn_state", "reset"))
-        return algo.agent_outputs(inputs, *recurrent)[1]
-    if agent.recurrent or not inputs:  # Sequences are not run again.
-        return None
-    if not hasattr(agent, "q"):
-        outputs = agent(*inputs)
-        is_value = isinstance(outputs, torch.Tensor) and outputs.dim() == 2
-        return outputs.max(-1).values if is_value else None
-    agent.run_model(agent.model, *inputs)
-    qs = agent.q(*inputs, batch.action) if accepts(type(agent), "q", "action") else agent.q(*inputs)
-    return qs[0] if isinstance(qs, tuple) else qs
 
 
 def _networks(agent: Any) -> list[tuple[str, nn.Module]]:

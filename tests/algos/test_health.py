@@ -2,12 +2,13 @@
 
 import csv
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.dqn import DQN, values_of_best
 from rlpyt.algos.health import Health, data_columns, network_columns
 from rlpyt.core.records import AgentInputs
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
@@ -40,7 +41,10 @@ class Agent:
 
 @pytest.fixture
 def algo():
-    return SimpleNamespace(agent=Agent(), knows_time_limits=True)
+    agent = Agent()
+    return SimpleNamespace(
+        agent=agent, knows_time_limits=True, run_networks=partial(values_of_best, agent)
+    )
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from rlpyt.algos.checks import check_fraction, check_positive
 from rlpyt.algos.losses import huber_td_loss, masked_mean, n_step_target
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out
 from rlpyt.algos.replay_buffers import replay_buffer_class
+from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import (
     BatchSpec,
     SamplesToBuffer as SamplesToBuffer,
@@ -200,6 +201,9 @@ class DQN(ReplayAlgorithm):
             td_abs_errors = td_abs_errors * not_timed_out(samples)
         return {"loss": loss, "tdAbsErr": td_abs_errors, **self.q_diagnostics()}
 
+    def run_networks(self, batch: Nested) -> torch.Tensor | None:
+        return values_of_best(self.agent, batch)
+
     def loss(self, samples: Nested) -> tuple[torch.Tensor, ...]:
         """Compute the loss of one batch from the replay buffer.
 
@@ -265,3 +269,12 @@ class DQN(ReplayAlgorithm):
             progress = max(0, itr - self.min_itr_learn) / span
             beta = progress * self.pri_beta_final + (1 - progress) * self.pri_beta_init
         self.replay_buffer.set_beta(beta)
+
+
+def values_of_best(agent: AgentLike, batch: Nested) -> torch.Tensor | None:
+    """Return the largest action values [B] of a minibatch; None for sequences or distributions."""
+    if agent.recurrent:  # Sequences are not run again.
+        return None
+    q = agent(*batch.agent_inputs)
+    is_value = isinstance(q, torch.Tensor) and q.dim() == 2
+    return q.max(-1).values if is_value else None

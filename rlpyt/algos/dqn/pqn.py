@@ -10,6 +10,7 @@ from rlpyt.algos.checks import (
     check_fraction,
     check_positive,
 )
+from rlpyt.algos.dqn.dqn import values_of_best
 from rlpyt.algos.losses import huber_td_loss, masked_mean
 from rlpyt.algos.on_policy import OnPolicyAlgorithm
 from rlpyt.algos.rollouts import (
@@ -160,6 +161,9 @@ class PQN(OnPolicyAlgorithm):
     def _get_loss_values(self, batch: Nested) -> dict[str, Any]:
         loss, values = self.loss(batch)
         return {"loss": loss, **values}
+
+    def run_networks(self, batch: Nested) -> torch.Tensor | None:
+        return values_of_best(self.agent, batch)
 
     def loss(self, batch: Nested) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Compute the loss of one minibatch.

@@ -29,7 +29,7 @@ from rlpyt.returns.advantages import (
     generalized_advantage_estimation_tl,
 )
 from rlpyt.returns.valid import valid_from_done
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import fields_of, namedarraytuple
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import accepts
 from rlpyt.utils.types import Nested
@@ -302,6 +302,12 @@ class PolicyGradientAlgo(OnPolicyAlgorithm):
             return self.agent(*agent_inputs)[:2]
         kwargs = {} if reset is None else {"reset": reset}
         return self.agent(*agent_inputs, to_model_state(init_rnn_state), **kwargs)[:2]
+
+    def run_networks(self, batch: Nested) -> torch.Tensor:
+        names = [name for name in ("init_rnn_state", "reset") if name in fields_of(batch)]
+        recurrent = {name: getattr(batch, name) for name in names}
+        value: torch.Tensor = self.agent_outputs(batch.agent_inputs, **recurrent)[1]
+        return value
 
     def _values_to_log(
         self, loss: torch.Tensor, entropy: torch.Tensor, perplexity: torch.Tensor

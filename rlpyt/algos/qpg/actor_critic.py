@@ -86,6 +86,18 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
             time_limits="timeout" in example._fields,
         )
 
+    def run_networks(self, batch: Nested) -> torch.Tensor | None:
+        if self.agent.recurrent:  # Sequences are not run again.
+            return None
+        self.agent.run_model(self.agent.model, *batch.agent_inputs)
+        return self.run_critics(batch)
+
+    def run_critics(self, batch: Nested) -> torch.Tensor:
+        """Run all critics on a minibatch, and return the first one's values."""
+        qs = self.agent.q(*batch.agent_inputs, batch.action)
+        first: torch.Tensor = qs[0] if isinstance(qs, tuple) else qs
+        return first
+
     # --- One update --------------------------------------------------------------------------
 
     def valid(self, samples: Nested) -> torch.Tensor:

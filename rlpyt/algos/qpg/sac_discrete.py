@@ -93,6 +93,10 @@ class DiscreteSAC(SAC):
 
     # --- Losses ------------------------------------------------------------------------------
 
+    def run_critics(self, batch: Nested) -> torch.Tensor:
+        q1: torch.Tensor = self.agent.q(*batch.agent_inputs)[0]
+        return q1
+
     def loss(self, samples: Nested) -> tuple[Any, Any]:
         """Compute all losses of one batch.
 

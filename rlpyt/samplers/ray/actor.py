@@ -39,7 +39,7 @@ _SharedScalar: Any = ctypes.c_long.__mro__[1]  # Base class of what ``RawValue``
 
 
 class Batch(NamedTuple):
-    """What an actor returns of a batch."""
+    """Result of a batch from one actor."""
 
     leaves: list[NDArray]  # see :func:`exchanged`
     completed: list[Placed]
@@ -47,7 +47,7 @@ class Batch(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What an actor is made of."""
+    """Arguments from which an actor is made."""
 
     SamplerCls: type[SerialSampler]
     settings: dict[str, Any]  # arguments of SamplerCls
