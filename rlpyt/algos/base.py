@@ -147,7 +147,7 @@ class RlAlgorithm:
         if "q_kind" not in vars(type(self)):
             return
         agent, name = type(self.agent).__name__, type(self).__name__
-        kind = self.agent.q_kind
+        kind = getattr(self.agent, "q_kind", None)  # Not every agent is a BaseAgent.
         remedy = f"use an agent such as {self.agent_example}, or the algorithm of that agent"
         if recurrent and not self.agent.recurrent:
             raise ValueError(f"{name} trains recurrent agents, but {agent} is not: {remedy}")

@@ -75,7 +75,7 @@ def check_objects(**roles: Any) -> None:
 
 def check_sync_roles(runner: RunnerLike) -> None:
     """Raise ``ValueError`` if the sampler or algorithm of ``runner`` works only asynchronously."""
-    if runner.algo.only_async:
+    if getattr(runner.algo, "only_async", False):
         raise ValueError(
             f"the algorithm is {type(runner.algo).__name__}, which trains while another process "
             f"samples: use AsyncRl, or give {type(runner).__name__} one such as A2C"

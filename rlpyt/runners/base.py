@@ -164,8 +164,12 @@ class BaseRunner:
 
     def _tell_of_second_use(self) -> None:
         """Log that roles of an earlier run start anew, as all do in every run."""
-        parts = {"agent": self.agent.model, "algo": self.algo.agent, "sampler": self.sampler.agent}
-        used = [name for name, part in parts.items() if part is not None]
+        first = {"agent": "model", "algo": "agent", "sampler": "agent"}
+        used = [
+            name
+            for name, attribute in first.items()
+            if getattr(getattr(self, name), attribute, None) is not None
+        ]
         if used and self._resume_state is None:
             logger.log(
                 f"Used in an earlier run: {', '.join(used)}. Every run starts anew, with initial "
@@ -424,7 +428,7 @@ class BaseRunner:
 
         The policy needs them: it was trained on observations normalized by them.
         """
-        statistics: Statistics = self.sampler.env_statistics()
+        statistics: Statistics = getattr(self.sampler, "env_statistics", dict)()
         return {"env_statistics": statistics} if statistics else {}
 
     def _save_snapshot(self, itr: int, snapshot: dict[str, Any]) -> None:

@@ -94,7 +94,7 @@ class MinibatchRlBase(BaseRunner):
         check_objects(algo=algo, agent=agent, sampler=sampler)
         save__init__args(locals())
         # An algorithm that has an agent keeps the number of an earlier run.
-        self.min_itr_learn = algo.min_itr_learn if algo.agent is None else 0
+        self.min_itr_learn = 0 if getattr(algo, "agent", None) else algo.min_itr_learn
         if compile:
             algo.compile = check_compile(compile)
         self.callbacks = checked_callbacks(callbacks)
@@ -154,7 +154,7 @@ class MinibatchRlBase(BaseRunner):
         samples, traj_infos = self.sampler.obtain_samples(itr)
         if traj_infos:
             self.run_log.count_ends(samples.env)
-        restarted = self.sampler.take_restarted()
+        restarted: Any = getattr(self.sampler, "take_restarted", list)()
         if restarted:
             self.algo.truncate_trajectories(restarted)
         self.agent.train_mode(itr)

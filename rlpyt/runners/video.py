@@ -11,7 +11,7 @@ import numpy as np
 from rlpyt.core.protocols import AgentLike, EnvLike, RunnerLike
 from rlpyt.core.records import AgentInputs
 from rlpyt.core.rows import as_element, observation_rows
-from rlpyt.core.statistics import HasStatistics
+from rlpyt.core.statistics import HasStatistics, Statistics
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buffer
@@ -80,7 +80,7 @@ class RecordVideo(Callback):
         directory = logger.get_snapshot_dir()
         if directory is not None and self._n_logs % self.interval_logs == 0:
             path = Path(directory) / "videos" / f"itr_{itr}{self.extension}"
-            statistics = runner.sampler.env_statistics()
+            statistics: Statistics = getattr(runner.sampler, "env_statistics", dict)()
             env = self._camera and self._camera.env
             if statistics and isinstance(env, HasStatistics):
                 env.use_statistics(statistics)

@@ -325,8 +325,8 @@ def test_distributions_accept_borderline_values() -> None:
     assert greedy.sample(torch.tensor([[0.0, float("inf")]])).tolist() == [1]
 
 
-class OfflineSampler(BaseSampler):
-    """Samples nothing, and has a constructor of its own."""
+class OfflineSampler:
+    """Samples nothing, and has only the methods of rlpyt 0.1.2."""
 
     def __init__(self) -> None:
         self.batch_spec, self.mid_batch_reset = BatchSpec(2, 2), True

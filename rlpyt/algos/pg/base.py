@@ -349,10 +349,11 @@ class PolicyGradientAlgo(OnPolicyAlgorithm):
     def _finish_iteration(self, itr: int, samples: Nested, opt_info: Any) -> Any:
         """Update the agent's statistics and schedules; return ``opt_info`` as numbers."""
         opt_info = super()._finish_iteration(itr, samples, opt_info)
-        observation = samples.env.observation
-        if not self.mid_batch_reset:  # Rows after an end are blank.
-            observation = observation[indexes_of(valid_from_done(samples.env.done))]
-        self.agent.update_obs_rms(observation)
+        if hasattr(self.agent, "update_obs_rms"):  # Not every agent is a BaseAgent.
+            observation = samples.env.observation
+            if not self.mid_batch_reset:  # Rows after an end are blank.
+                observation = observation[indexes_of(valid_from_done(samples.env.done))]
+            self.agent.update_obs_rms(observation)
         return opt_info
 
     # --- Schedule and state ------------------------------------------------------------------
