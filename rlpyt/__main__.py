@@ -1,6 +1,15 @@
-"""The command ``rlpyt`` as ``python -m rlpyt``."""
+"""The command ``rlpyt``, also as ``python -m rlpyt``."""
 
-from rlpyt.experiments.command import main
+from rlpyt.processes.allocator import restart_with_tcmalloc
+
+
+def main() -> None:
+    """Run the command."""
+    restart_with_tcmalloc()
+    from rlpyt.experiments.command import main as command
+
+    command(prog_name="rlpyt")
+
 
 if __name__ == "__main__":
-    main(prog_name="rlpyt")
+    main()

@@ -1,14 +1,18 @@
-"""Freed memory stays in the process; measured in page faults, in a process of its own."""
+"""Freed memory stays in the process, measured in page faults; tcmalloc is used if it is there."""
 
 from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from rlpyt.processes import allocator
 
 SCRIPT = """
 import resource, sys
@@ -45,3 +49,41 @@ def test_memory_is_used_again_without_page_faults() -> None:
 
 def test_the_environment_prevails() -> None:
     assert run("tune", MALLOC_TRIM_THRESHOLD_="131072")[0] == "[False, False]"
+
+
+def test_tcmalloc_is_found_unless_a_program_preloads_itself(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(allocator, "_TCMALLOC", "libof_this_test.so")
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    assert allocator.preload() == {}
+    library = tmp_path / "lib" / "libof_this_test.so"
+    library.parent.mkdir()
+    library.touch()
+    assert allocator.preload() == {"LD_PRELOAD": str(library)}
+    monkeypatch.setenv("LD_PRELOAD", "")
+    assert allocator.preload() == {}
+
+
+RESTART = """
+import os, sys
+from rlpyt.processes import allocator
+sys.prefix, allocator._TCMALLOC = sys.argv[1], "libof_this_test.so"
+print(os.getpid(), "libof_this_test" in open("/proc/self/maps").read(), flush=True)
+allocator.restart_with_tcmalloc()
+"""
+
+
+def test_a_program_starts_again_as_the_same_process(tmp_path: Path) -> None:
+    maps = Path("/proc/self/maps").read_text().split()
+    library = tmp_path / "lib" / "libof_this_test.so"
+    library.parent.mkdir()
+    shutil.copy(next(path for path in maps if "/libm.so" in path), library)  # Any library will do.
+    environ = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    command = [sys.executable, "-c", RESTART, str(tmp_path)]
+    environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+    output = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
+    first, second = map(str.split, output.splitlines())
+    assert first == [second[0], "False"]
+    assert second[1] == "True"
