@@ -126,25 +126,38 @@ def floor_speed(workload: Workload, SamplerCls: Any, n_workers: int, seconds: fl
     return B / (stepping + 2 * half / N_CPUS)  # All CPUs are busy all the time.
 
 
-def cpu_seconds(sampler: Any) -> float:
-    """CPU time so far of this process and the workers."""
+class Measured(NamedTuple):
+    """Result of sampling for a while."""
+
+    speed: float  # environment steps per second
+    cpu_s: float  # CPU seconds per environment step
+    waits: float  # of this process per time step, as the kernel counts them
+    worker_waits: float  # the mean over workers
+
+
+def usage(sampler: Any) -> tuple[float, list[int]]:
+    """CPU time of this process and the workers so far, and how often each of them waited."""
     pids = [None, *(worker.pid for worker in getattr(sampler, "workers", ()))]
-    return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids)
+    processes = [psutil.Process(pid) for pid in pids]
+    waits = [process.num_ctx_switches().voluntary for process in processes]
+    return sum(sum(process.cpu_times()[:2]) for process in processes), waits
 
 
-def measure(sampler: Any, seconds: float) -> tuple[float, float]:
-    """Steps per second, and CPU seconds per step."""
-    n_steps, begin, cpu_begin = 0, time.perf_counter(), cpu_seconds(sampler)
+def measure(sampler: Any, seconds: float) -> Measured:
+    n_batches, begin, (cpu_before, before) = 0, time.perf_counter(), usage(sampler)
     while time.perf_counter() - begin < seconds:
         sampler.obtain_samples(1)
-        n_steps += sampler.batch_size
-    elapsed = time.perf_counter() - begin
-    return n_steps / elapsed, (cpu_seconds(sampler) - cpu_begin) / n_steps
+        n_batches += 1
+    elapsed, (cpu, after) = time.perf_counter() - begin, usage(sampler)
+    n_steps, n_times = n_batches * sampler.batch_size, n_batches * sampler.batch_spec.T
+    own, *workers = ((y - x) / n_times for x, y in zip(before, after))
+    mean = statistics.mean(workers) if workers else 0
+    return Measured(n_steps / elapsed, (cpu - cpu_before) / n_steps, own, mean)
 
 
 def compare(names: list[str], workload: Workload, rounds: int, seconds: float) -> dict[str, Any]:
     samplers = {name: start(workload, *SAMPLERS[name]) for name in names}
-    results: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    results: dict[str, list[Measured]] = {name: [] for name in names}
     floors: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(rounds):
         for name, sampler in samplers.items():
@@ -152,17 +165,19 @@ def compare(names: list[str], workload: Workload, rounds: int, seconds: float) -
             floors[name].append(floor_speed(workload, *SAMPLERS[name], seconds / 2))
     for sampler in samplers.values():
         sampler.shutdown()
-    first = [speed for speed, _ in results[names[0]]]
+    first = [x.speed for x in results[names[0]]]
     table = {}
-    for name, pairs in results.items():
-        cpu = statistics.median(seconds for _, seconds in pairs)
+    for name, rows in results.items():
+        medians = Measured(*map(statistics.median, zip(*rows)))
         table[name] = {
-            "steps_per_second": statistics.median(speed for speed, _ in pairs),
+            "steps_per_second": medians.speed,
             "floor": statistics.median(floors[name]),
-            "share": statistics.median(s / f for (s, _), f in zip(pairs, floors[name])),
-            "ratio": statistics.median(speed / serial for (speed, _), serial in zip(pairs, first)),
-            "cpu_us_per_step": 1e6 * cpu,
-            "ceiling": (1 if name == "serial" else N_CPUS) / cpu,
+            "share": statistics.median(x.speed / f for x, f in zip(rows, floors[name])),
+            "ratio": statistics.median(x.speed / serial for x, serial in zip(rows, first)),
+            "cpu_us_per_step": 1e6 * medians.cpu_s,
+            "ceiling": (1 if name == "serial" else N_CPUS) / medians.cpu_s,
+            "waits": medians.waits,
+            "worker_waits": medians.worker_waits,
         }
     return table
 
@@ -227,6 +242,7 @@ def main() -> None:
                 f"  {label(sampler):<24} {row['steps_per_second']:8.0f} steps/s {row['ratio']:6.2f}"
                 f", floor {row['floor']:7.0f}, {100 * row['share']:4.0f} % of it"
                 f", {row['cpu_us_per_step']:6.0f} us CPU, ceiling {row['ceiling']:7.0f}"
+                f", waits {row['waits']:.2f}, of a worker {row['worker_waits']:.2f} per time step"
             )
     if args.json:
         with open(args.json, "w") as file:
