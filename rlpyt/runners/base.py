@@ -484,4 +484,11 @@ def prepare_process(affinity: Mapping[str, Any]) -> None:
     if threads is not None:
         torch.set_num_threads(int(threads))
     logger.log(f"Runner master Torch threads: {torch.get_num_threads()}.")
+    load, n_cpus = os.getloadavg()[0], os.cpu_count() or 1
+    if torch.get_num_threads() > 1 and load > n_cpus:
+        logger.log(
+            f"WARNING: {load:.0f} other threads are at work on {n_cpus} CPUs, where torch's wait "
+            "for each other: one may be many times as fast (threads=1 in the command, "
+            "master_torch_threads=1 in the affinity)."
+        )
     tune_allocator()

@@ -53,6 +53,15 @@ def test_threads_are_no_more_than_cpus():
     assert torch.get_num_threads() == 2
 
 
+@pytest.mark.parametrize(
+    ("threads", "load", "warns"), [(2, 99, True), (2, 0, False), (1, 99, False)]
+)
+def test_several_threads_on_a_busy_machine_are_warned_of(monkeypatch, capsys, threads, load, warns):
+    monkeypatch.setattr(os, "getloadavg", lambda: (load * os.cpu_count(), 0, 0))
+    prepare_process({"master_torch_threads": threads})
+    assert ("WARNING" in capsys.readouterr().out) == warns
+
+
 def test_running_threads_are_pinned(tmp_path):
     """Only the main thread was, and those of torch stayed on all CPUs."""
     torch.set_num_threads(2)
