@@ -31,6 +31,7 @@ LAYERS = (nn.Linear, nn.Conv2d, nn.LSTM)
 NONLINEARITIES = (nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh)
 ADAPTIVE = {"exp_avg_sq", "square_avg"}  # State of optimizers whose steps do not grow with losses.
 CONSTANT = 1e-6  # Largest range of outputs that count as constant.
+SATURATED = 1e-3  # Largest slope of a unit at its bounds.
 
 
 class Health:
@@ -45,6 +46,8 @@ class Health:
         self._values: dict[str, Any] = {}  # Numbers and scalars on the device, by column.
         self._measured: set[str] = set()  # Names of updates.
         self._has_failed = False
+        self._targets: list[torch.Tensor] = []  # Sums of their parameters, at the last two rows.
+        self._moved_at = 0  # Update at which target networks were last seen to move.
 
     def begins(self, update: Callable[..., Any]) -> bool:
         """Return whether an update that is due is to be measured: the first of its name."""
@@ -57,13 +60,18 @@ class Health:
         self._measured.add(update.__name__)
         before = _weights(algo)
         result = algo.run_update(update, *batch)
-        changes = {name: (after - before[name]).norm() for name, after in _weights(algo).items()}
+        changes = {
+            name: torch.stack([(x - y).norm() for x, y in zip(after, before[name])])
+            for name, after in _weights(algo).items()
+        }
         for name, change in changes.items():
-            if change or not any(changes.values()):  # Other updates step other optimizers.
-                self._values[_joined(name, "updateRatio")] = change / before[name].norm()
+            if change.any() or not any(x.any() for x in changes.values()):  # Others step others.
+                weights = torch.cat([x.reshape(-1) for x in before[name]])
+                self._values[_joined(name, "updateRatio")] = change.norm() / weights.norm()
+                self._values[_joined(name, "frozenLayers")] = (change == 0).float().mean()
                 (optimizer, *_) = optimizers_in(vars(algo)[name])
                 if ADAPTIVE & {key for state in optimizer.state.values() for key in state}:
-                    rate = optimizer.param_groups[0]["lr"] / _rms(before[name])
+                    rate = optimizer.param_groups[0]["lr"] / _rms(weights)
                     self._values[_joined(name, "relativeRate")] = rate
         return result
 
@@ -75,6 +83,11 @@ class Health:
             except Exception as error:  # A measurement must not end a run.
                 self._has_failed = True
                 logger.log(f"The log has fewer columns on the health of this run: {error!r}")
+        targets = (x for name, x in vars(algo.agent).items() if name.startswith("target_"))
+        parameters = [p for x in targets if isinstance(x, nn.Module) for p in x.parameters()]
+        if parameters:
+            sums = torch.stack([p.detach().double().sum() for p in parameters])
+            self._targets = [*self._targets[-1:], sums]
 
     def row(self, algo: Any, opt_infos: Mapping[str, Sequence[float]]) -> dict[str, float]:
         """Return the columns of a log row, and begin the next.
@@ -84,6 +97,11 @@ class Health:
             opt_infos: values since the last row, by field of the opt info.
         """
         values, self._values, self._measured = self._values, {}, set()
+        if values and self._targets:
+            if len(self._targets) == 1 or not torch.equal(*self._targets):
+                self._moved_at = algo.update_counter
+            planned = algo.target_update_interval / max(algo.target_update_tau, 1e-9)
+            values["targetLag"] = max(planned, algo.update_counter - self._moved_at)
         named = (xs for name, xs in opt_infos.items() if name.lower().endswith("gradnorm"))
         norms = [x for xs in named for x in xs]
         if norms and algo.clip_grad_norm is not None:
@@ -95,26 +113,36 @@ class Health:
 
 
 def data_columns(algo: Any, batch: Nested) -> dict[str, Any]:
-    """Return measurements of a minibatch.
+    """Return measurements of a minibatch, and settings that they are judged by.
 
     ``returnScale`` is the root mean square of returns; ``rewardScale``, that of the n-step rewards
     from a replay buffer that are not 0. ``replayAge`` is the mean age of the data to train on, in
     environment steps of this process: drawn by priority, or stored. ``bootstrapsTimeLimits`` is 1
     if returns that a time limit truncates are bootstrapped, else 0; ``epsilon``, the mean over
-    environments, where the network itself does not explore.
+    environments, where the network itself does not explore; ``actionNoise``, the mean standard
+    deviation of noise on actions, in units of half their range. ``entropyWeight`` is the
+    coefficient of the entropy over the root mean square of advantages, or of rewards from replay.
     """
     found: dict[str, Any] = {"bootstrapsTimeLimits": float(algo.knows_time_limits)}
+    found["discount"] = algo.discount
     return_ = getattr(batch, "return_", None)
     if isinstance(return_, torch.Tensor):
         is_replayed = "done_n" in fields_of(batch)
-        found["rewardScale" if is_replayed else "returnScale"] = _rms(
-            return_[return_ != 0] if is_replayed else return_
-        )
+        scale = _rms(return_[return_ != 0] if is_replayed else return_)
+        found["rewardScale" if is_replayed else "returnScale"] = scale
+        found["batchSize"] = return_.numel()
+        temperature = getattr(algo, "_alpha", getattr(algo, "entropy_tau", None))
+        if is_replayed and temperature is not None:
+            found["entropyWeight"] = temperature / (scale * getattr(algo, "reward_scale", 1))
+        elif hasattr(algo, "entropy_loss_coeff") and "advantage" in fields_of(batch):
+            found["entropyWeight"] = algo.entropy_loss_coeff / _rms(batch.advantage)
     epsilon = getattr(algo.agent, "eps_sample", None)
     layers = [layer for _, network in _networks(algo.agent) for layer in network.modules()]
     # An agent that explores by the noise of its network needs none.
     if epsilon is not None and not any(isinstance(layer, NoisyLinear) for layer in layers):
         found["epsilon"] = torch.as_tensor(epsilon, dtype=torch.float).mean()
+    if hasattr(algo.agent, "sampling_std"):
+        found["actionNoise"] = np.mean(algo.agent.sampling_std(algo._itr))
     buffer: Any = getattr(algo, "replay_buffer", None)
     if isinstance(buffer, BaseNStepReturnBuffer):
         age = (buffer.window.n_filled - 1) / 2
@@ -131,23 +159,35 @@ def data_columns(algo: Any, batch: Nested) -> dict[str, Any]:
 def network_columns(algo: Any, batch: Nested) -> dict[str, Any]:
     """Run the networks of the agent on a minibatch, and return measurements of their layers.
 
-    ``deadUnits.<layer>`` is the share of units with one output for the whole minibatch: 0 of a
-    ReLU, or the bound of a saturated tanh. ``inputScale`` is the largest root mean square of an
-    input feature of a first layer, and ``valueScale`` the root mean square of values.
+    ``deadUnits.<layer>`` is the share of units with one output for the whole minibatch, such as 0
+    of a ReLU, or with no output but the bounds of a tanh or sigmoid. ``inputScale`` is the largest
+    root mean square of an input feature of a first layer, ``inputSpread`` the largest range of one,
+    ``activationScale`` the largest root mean square at the input of a later layer, and
+    ``valueScale`` that of values.
     """
     found: dict[str, Any] = {}
     scales: dict[str, Any] = {}  # Of each network's first layer.
+    later: list[Any] = []
 
     def keep_dead_units(name: str, module: Any, inputs: Any, output: torch.Tensor) -> None:
         units = output.movedim(1, -1) if output.dim() == 4 else output  # Channels of images.
-        low, high = units.reshape(-1, units.shape[-1]).aminmax(dim=0)
-        found[f"deadUnits.{name}"] = (high - low <= CONSTANT).float().mean()
+        units = units.reshape(-1, units.shape[-1])
+        low, high = units.aminmax(dim=0)
+        is_dead = high - low <= CONSTANT
+        if isinstance(module, (nn.Tanh, nn.Sigmoid)):
+            slope = 1 - units**2 if isinstance(module, nn.Tanh) else units * (1 - units)
+            is_dead |= slope.amax(dim=0) <= SATURATED
+        found[f"deadUnits.{name}"] = is_dead.float().mean()
 
     def keep_scale(name: str, module: Any, inputs: Any) -> None:
         features = inputs[0].data  # Also of a PackedSequence.
         features = features.movedim(-3, -1) if isinstance(module, nn.Conv2d) else features
-        squares = features.float().square().reshape(-1, features.shape[-1])
-        scales.setdefault(name, squares.mean(0).max().sqrt())
+        features = features.float().reshape(-1, features.shape[-1])
+        if name in scales:
+            later.append(_rms(features))
+        else:
+            low, high = features.aminmax(dim=0)
+            scales[name] = features.square().mean(0).max().sqrt(), (high - low).max()
 
     state = rng_state()
     with ExitStack() as stack:
@@ -167,7 +207,9 @@ def network_columns(algo: Any, batch: Nested) -> dict[str, Any]:
     if value is not None:
         found["valueScale"] = _rms(value)
     if scales:
-        found["inputScale"] = max(scales.values())
+        found["inputScale"], found["inputSpread"] = map(max, zip(*scales.values()))
+    if later:
+        found["activationScale"] = max(later)
     return found
 
 
@@ -177,11 +219,11 @@ def _networks(agent: Any) -> list[tuple[str, nn.Module]]:
     return [(name, x) for name, x in found if name[:7] != "target_" and name != "shared_model"]
 
 
-def _weights(algo: Any) -> dict[str, torch.Tensor]:
-    """Return a copy of the parameters of each optimizer of an algorithm, by its attribute."""
+def _weights(algo: Any) -> dict[str, list[torch.Tensor]]:
+    """Return copies of the parameters of each optimizer of an algorithm, by its attribute."""
     optimizers = {name: optimizers_in(value) for name, value in vars(algo).items()}
     return {
-        name: torch.cat([p.detach().reshape(-1) for o in found for p in algo.parameters_of(o)])
+        name: [p.detach().clone() for o in found for p in algo.parameters_of(o)]
         for name, found in optimizers.items()
         if found
     }

@@ -8,114 +8,62 @@ runs that taught it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rlpyt.core.protocols import RunnerLike
-from rlpyt.experiments.results.runs import number, read_rows
-from rlpyt.experiments.settings import read_params
+from rlpyt.experiments.health_log import Log, Symptom, read_log
+from rlpyt.experiments.results.runs import read_rows
 from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.logging import logger
-from rlpyt.utils.names import flat
-from rlpyt.utils.types import BoolArray, NDArray
 
 PAGE = "docs/guides/diagnosis.md"
+NOTHING = f"""\
+NOTHING LEARNED: the mean return was {{:.4g}} at first, and is {{:.4g}}; none of {{}} rules says why
+    try: what a log does not show, as in {PAGE}#nothing-learned"""
 MAX_FINDINGS = 4  # A report has ten lines then.
+INF = float("inf")
 EARLY = 0.3  # Part of the steps of a run.
 MEASURED = ("deadUnits", "updateRatio", "inputScale", "timeLimits")  # Parts of names of columns.
-# Steps since when, and what the log shows.
-Symptom = tuple[float, str] | None
-
-
-class Log:
-    """Columns of a log as arrays over its rows, [R] each.
-
-    Args:
-        rows: rows of ``progress.csv``, by column without prefix.
-        settings: parameters of the run, by dotted name.
-
-    Attributes:
-        steps: environment steps of the rows.
-    """
-
-    def __init__(
-        self, rows: Sequence[Mapping[str, str]], settings: Mapping[str, Any] | None = None
-    ) -> None:
-        self._rows, self.settings = rows, settings or {}
-        self.names = {name for row in rows for name in row}
-        self.steps = self["CumSteps"]
-
-    def __getitem__(self, name: str) -> NDArray:
-        """Return a column, NaN where there is no number."""
-        return np.array([number(row.get(name)) for row in self._rows])
-
-    def most(self, *names: str) -> NDArray:
-        """Return the largest size of the numbers of columns, NaN where all have none."""
-        columns = [np.abs(self[name]) for name in names] or [self["none"]]
-        return np.asarray(np.fmax.reduce(columns))
-
-    def named(self, part: str) -> list[str]:
-        """Return the names of columns with ``part`` in them, in any case."""
-        return sorted(name for name in self.names if part.lower() in name.lower())
-
-    def since(self, holds: BoolArray, known: NDArray, n_rows: int = 2) -> float | None:
-        """Return the steps since which a symptom holds without a break, up to the last row.
-
-        Args:
-            holds: [R] whether a row shows it.
-            known: [R] values that it is read from; rows with NaN do not count.
-            n_rows: smallest number of rows that must show it.
-        """
-        rows = np.flatnonzero(~np.isnan(known))
-        breaks = np.flatnonzero(~holds[rows])
-        last = rows[breaks[-1] + 1 :] if len(breaks) else rows
-        return float(self.steps[last[0]]) if len(last) >= n_rows else None
-
-    def outside(self, values: NDArray, least: float, most: float, text: str) -> Symptom:
-        """Return the symptom that ``values`` [R] lie outside of what is sound, up to the last row.
-
-        Args:
-            values: values of the rows.
-            least: smallest sound value.
-            most: largest sound value.
-            text: sentence about the last value, with ``{}`` for it.
-        """
-        since = self.since((values < least) | (values > most), values)
-        if since is None:
-            return None
-        sound = f"at least {least:g}" if most == np.inf else f"at most {most:g}"
-        sound = f"{least:g} to {most:g}" if least > 0 and most < np.inf else sound
-        return since, text.format(f"{self.last(values):.2g}") + f" (sound: {sound})"
-
-    def of_networks(self, part: str) -> NDArray:
-        """Return the largest number of all networks in columns with ``part`` in their names."""
-        names = self.named(part)  # The temperature of SAC is no network.
-        return self.most(*(name for name in names if not name.startswith("alpha")))
-
-    def last(self, values: NDArray) -> float:
-        """Return the last number of ``values``; NaN if there is none."""
-        known = values[np.isfinite(values)]
-        return float(known[-1]) if len(known) else float("nan")
-
-    def first(self, values: NDArray) -> float:
-        """Return the first number of ``values``; NaN if there is none."""
-        return self.last(values[::-1])
-
-    @cached_property
-    def has_learned(self) -> bool:
-        """Whether the mean return rose above the first one, by half of the spread of returns."""
-        returns = self["ReturnAverage"][np.isfinite(self["ReturnAverage"])]
-        last = float(returns[-max(1, len(returns) // 3) :].mean()) if len(returns) else 0.0
-        return bool(
-            last - self.first(returns) > max(1e-9, 0.5 * float(np.nanmean(self["ReturnStd"])))
-        )
 
 
 # --- Rules ---------------------------------------------------------------------------------------
+
+
+def too_few_updates(log: Log) -> Symptom:
+    """Find runs that have trained nothing, or hardly anything."""
+    return log.failing("CumUpdates", 1, INF, "{} updates were made") or log.failing(
+        "ReplayRatio", 0.5, INF, "{} samples are trained on for each step of the environment"
+    )
+
+
+def episodes_of_the_wrong_length(log: Log) -> Symptom:
+    """Find episodes that never end, or that end after a few steps whatever happens."""
+    longest = log["LengthMax"]
+    is_cut = (log["LengthMedian"] == longest) & (longest == log.last(longest))
+    if log.is_over and np.isnan(longest).all():
+        return float(log.steps[0]), "no episode has ended"
+    if np.mean(is_cut) < 0.8:
+        return None
+    return log.failing("LengthMax", 51, INF, "episodes end after {} steps each")
+
+
+def rewards_never_differ(log: Log) -> Symptom:
+    """Find runs in which every episode has had the same return."""
+    returns = log["ReturnAverage"]
+    since = log.since((log["ReturnStd"] == 0) & (returns == log.last(returns)), returns, 5)
+    if since is None or since != log.steps[np.isfinite(returns)][0]:
+        return None
+    what = "no reward was ever found, or rewards are constant"
+    return since, f"every episode returns {log.last(returns):g}: {what}"
+
+
+def observations_never_differ(log: Log) -> Symptom:
+    """Find inputs of networks that are the same at all times."""
+    return log.outside(log["inputSpread"], 1e-5, INF, "no input varies by more than {} in a batch")
 
 
 def rewards_of_the_wrong_scale(log: Log) -> Symptom:
@@ -152,15 +100,62 @@ def learning_rate_too_high(log: Log) -> Symptom:
 
 
 def learning_rate_too_low(log: Log) -> Symptom:
-    """Find updates that have hardly changed anything from the first on."""
-    ratio, kl = log.of_networks("updateRatio"), log["approxKLAverage"]
-    text = "an iteration moves the policy by a divergence of {}"
-    values, found = kl, log.outside(kl, 1e-6, np.inf, text)
-    if not np.isnan(ratio).all():
-        text = "an update changes weights by {} of them"
-        values, found = ratio, log.outside(ratio, 2e-5, np.inf, text)
-    # Later it may be the end of a schedule.
-    return found if found and found[0] == log.steps[~np.isnan(values)][0] else None
+    """Find updates that have hardly changed a network, or the policy, from the first on."""
+    ratio, kl = log.of_networks("updateRatio", np.fmin), log["approxKLAverage"]
+    clipped = " and clips every gradient" if log.last(log["clippedGradients"]) == 1 else ""
+    for values, least, text in (
+        (
+            ratio,
+            1e-4 if log.has_failed else 2e-5,
+            "an update changes the weights of a network by {} of them" + clipped,
+        ),
+        (kl, 1e-6, "an iteration moves the policy by a divergence of {}"),
+    ):
+        found = log.outside(values, least, INF, text)
+        # Later it may be the end of a schedule.
+        if found and found[0] == log.steps[~np.isnan(values)][0]:
+            return found
+    return None
+
+
+def frozen_layers(log: Log) -> Symptom:
+    """Find layers that updates leave as they are, beside others that they change."""
+    text = "updates change nothing in a share of {} of the layers of a network"
+    return log.outside(log.of_networks("frozenLayers"), 0, 0.2, text)
+
+
+def target_network_lags(log: Log) -> Symptom:
+    """Find target networks that hardly move, or that are always equal to the others."""
+    lag, n_updates = log["targetLag"], log["CumUpdates"]
+    most = 0.5 if log.has_learned else 0.2
+    if log.is_over and log.last(lag) > most * log.last(n_updates):
+        text = f"it is {log.last(lag):,.0f} updates old, of {log.last(n_updates):,.0f} in all"
+        return log.first(log.steps[lag > 0]), text
+    return log.failing("targetLag", 5, INF, "it is a copy from {} updates ago")
+
+
+def discount_of_the_wrong_size(log: Log) -> Symptom:
+    """Find discounts that hide later rewards, or none."""
+    return log.failing("discount", 0.9, 0.9999, "the discount is {}")
+
+
+def too_little_data(log: Log) -> Symptom:
+    """Find updates from a few samples, or from the latest ones alone."""
+    return log.failing("batchSize", 8, INF, "an update has {} samples") or log.failing(
+        "replayAge", 250, INF, "replayed data are {} steps old on average"
+    )
+
+
+def entropy_outweighs_rewards(log: Log) -> Symptom:
+    """Find a coefficient of entropy that drowns rewards."""
+    text = "entropy weighs {} times as much as the reward, or advantage, of a step"
+    return log.failing("entropyWeight", -INF, 0.5, text)
+
+
+def weights_of_the_wrong_scale(log: Log) -> Symptom:
+    """Find layers whose outputs are huge, or vanish."""
+    text = "a layer inside a network has inputs with a root mean square of {}"
+    return log.outside(log["activationScale"], 1e-3, 100, text)
 
 
 def values_diverge(log: Log) -> Symptom:
@@ -199,10 +194,9 @@ def dead_network(log: Log) -> Symptom:
 def exploration_ended_too_early(log: Log) -> Symptom:
     """Find a policy of few random actions, early in a run that has not learned."""
     returns = log["ReturnAverage"]
-    since = log.since((log["ReturnStd"] == 0) & (returns == log.last(returns)), returns, 5)
-    if since is not None and since == log.steps[np.isfinite(returns)][0]:
-        what = "no reward was ever found, or rewards never differ"
-        return since, f"every episode returns {log.last(returns):g}: {what}"
+    without_noise = log.failing("actionNoise", 0.005, INF, "the noise on actions is {}")
+    if without_noise is not None:
+        return without_noise
     epsilon = log["epsilon"]
     text = "the probability of random actions is {}"
     never, little = (log.outside(epsilon, least, 1, text) for least in (0.005, 0.02))
@@ -218,6 +212,15 @@ def exploration_ended_too_early(log: Log) -> Symptom:
     gain = (returns[then] - log.first(returns)) / (np.nanmax(returns) - np.nanmin(returns))
     text = f"entropy fell to {share[then]:.2g} of its maximum at {gain:.0%} of the gain in return"
     return None if gain > 1 / 3 else (since, text)
+
+
+def return_falls(log: Log) -> Symptom:
+    """Find a policy that training made worse than it was at first."""
+    returns = log["ReturnAverage"]
+    bound = log.first(returns) - max(1e-9, log.first(log["ReturnStd"]) / 2)
+    since = log.since(returns < bound, returns, max(2, len(returns) // 2))
+    text = f"the mean return is {log.last(returns):.4g}, and was {log.first(returns):.4g} at first"
+    return (since, text) if log.is_over and since is not None else None
 
 
 def policy_collapsed(log: Log) -> Symptom:
@@ -258,18 +261,46 @@ def time_limit_taken_for_an_end(log: Log) -> Symptom:
     return None if since is None else (since, text)
 
 
+def values_explain_nothing(log: Log) -> Symptom:
+    """Find values that do not tell returns apart."""
+    text = "values explain {} of the variance of returns"
+    return log.failing("explainedVarianceAverage", 0.1, INF, text)
+
+
+def exploration_never_ends(log: Log) -> Symptom:
+    """Find a policy that is as random at the end as at first."""
+    return (
+        log.failing("epsilon", 0, 0.5, "the probability of random actions is {}")
+        or log.failing("actionNoise", 0, 1, "the noise on actions is {} of half their range")
+        or log.failing("entropyShare", 0, 0.95, "entropy is {} of its maximum")
+    )
+
+
 # In the order of a report: what causes other symptoms comes first.
 RULES: dict[Callable[[Log], Symptom], str] = {
+    too_few_updates: "a larger replay_ratio, or more epochs; min_steps_learn below the steps",
+    episodes_of_the_wrong_length: "look at terminated, truncated and time limits of environments",
+    rewards_never_differ: "look at the rewards of the environment, and at wrappers; ppo_rnd",
+    observations_never_differ: "look at the observations of the environment, and at wrappers",
     rewards_of_the_wrong_scale: "rewards near 1 by a wrapper; normalize_return=True (A2C, PPO)",
     normalization_missing: "normalize_observation=True (A2C, PPO), or a wrapper that normalizes",
     learning_rate_too_high: "a tenth of the learning rate; target_kl=0.02 (PPO)",
-    learning_rate_too_low: "ten times the learning rate",
+    learning_rate_too_low: "ten times the learning rate; a larger clip_grad_norm, ratio_clip (PPO)",
+    frozen_layers: "look for requires_grad=False, and for losses with a coefficient of 0",
+    target_network_lags: "100 to 10,000 updates for target_update_interval / target_update_tau",
+    discount_of_the_wrong_size: "discount=0.99",
+    too_little_data: "a larger batch_size, or batch_T and batch_B; a larger replay_size",
+    entropy_outweighs_rewards: "entropy_loss_coeff=0.01 (A2C, PPO); fixed_alpha=None (SAC)",
     dead_network: "another seed; a lower learning rate; orthogonal_init=True; eps of Adam 1e-5",
+    weights_of_the_wrong_scale: "look at initial weights and weight_decay; layer normalization",
     values_diverge: "a lower learning rate; slower targets; double_dqn=True; smaller rewards",
-    exploration_ended_too_early: "more eps_steps; a larger entropy_loss_coeff; ppo_rnd",
-    policy_collapsed: "a lower learning rate, decaying; a larger entropy_loss_coeff; target_kl",
+    exploration_ended_too_early: "more eps_steps, or action_std; entropy_loss_coeff; ppo_rnd",
     evaluation_unlike_training: "compare both environments and greedy_eval, eps_eval",
     time_limit_taken_for_an_end: "bootstrap_timelimit=True record_next_observation=True",
+    return_falls: "look for a wrong sign, of rewards or in a loss; a lower learning rate",
+    policy_collapsed: "a lower learning rate, decaying; a larger entropy_loss_coeff; target_kl",
+    values_explain_nothing: "look whether observations show what rewards depend on",
+    exploration_never_ends: "fewer eps_steps; less noise; look whether actions have effects",
 }
 
 
@@ -307,17 +338,6 @@ def findings(log: Log) -> list[Finding]:
     ]
 
 
-def read_log(run_dir: str | Path) -> Log:
-    """Return the log of a run, from its directory or a csv file."""
-    path = Path(run_dir)
-    file = path / "progress.csv" if path.is_dir() else path
-    record = file.with_name("params.json")
-    log = Log(read_rows(file), dict(flat(read_params(record))) if record.exists() else {})
-    if not len(log.steps):
-        raise ValueError(f"{file} has no rows: give the directory of a run with a log")
-    return log
-
-
 def report(run_dir: str | Path) -> str:
     """Return at most ten lines about what is wrong with a run, since when, and what to try.
 
@@ -329,6 +349,9 @@ def report(run_dir: str | Path) -> str:
     head = f"{len(log.steps)} rows, {log.steps[-1]:,.0f} steps: {len(found)} findings"
     lacks = ", ".join(part for part in MEASURED if not log.named(part))
     texts = [finding.text() for finding in found[:MAX_FINDINGS]]
+    if log.has_failed and not found:
+        first, last = (f(log["ReturnAverage"]) for f in (log.first, log.last))
+        texts = [NOTHING.format(first, last, len(RULES))]
     return "\n".join([head, *texts, *[f"not in this log: {lacks}"] * bool(lacks)])
 
 
@@ -341,7 +364,8 @@ class Watch(Callback):
     def on_log(self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any]) -> None:
         """Read the log of this run again."""
         file = Path(logger.get_snapshot_dir() or "", "progress.csv")
-        for finding in findings(Log(read_rows(file))):
+        settings = {"runner.n_steps": getattr(runner, "n_steps", INF)}
+        for finding in findings(Log(read_rows(file), settings)):
             if finding.name not in self._warned_of:
                 self._warned_of.add(finding.name)
                 logger.log(f"WARNING: {finding.text()}")

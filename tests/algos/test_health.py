@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.algos.dqn.dqn import DQN, values_of_best
 from rlpyt.algos.health import Health, data_columns, network_columns
 from rlpyt.core.records import AgentInputs
@@ -43,7 +44,10 @@ class Agent:
 def algo():
     agent = Agent()
     return SimpleNamespace(
-        agent=agent, knows_time_limits=True, run_networks=partial(values_of_best, agent)
+        agent=agent,
+        knows_time_limits=True,
+        discount=0.9,
+        run_networks=partial(values_of_best, agent),
     )
 
 
@@ -63,12 +67,21 @@ def test_units_with_one_output_are_dead(algo, batch):
     columns = batch.agent_inputs.observation.T
     largest = max(math.sqrt(sum(x * x for x in column.tolist()) / 16) for column in columns)
     assert found["inputScale"] == pytest.approx(largest, rel=1e-5)
+    assert found["inputSpread"] == max(column.max() - column.min() for column in columns)
+    assert found["activationScale"] == pytest.approx(hidden.square().mean().sqrt().item())
     assert sorted(found) == [
+        "activationScale",
         "deadUnits.model.1",
         "deadUnits.model.3",
         "inputScale",
+        "inputSpread",
         "valueScale",
     ]
+
+
+def test_units_at_their_bounds_are_dead(algo, batch):
+    algo.agent.model[2].weight.data *= 1e6
+    assert network_columns(algo, batch)["deadUnits.model.3"] == 1
 
 
 def test_networks_are_left_as_they_were(algo, batch):
@@ -85,6 +98,17 @@ def test_scales_of_rewards_leave_out_zeros(algo, batch):
     found = data_columns(algo, batch)
     assert found["rewardScale"] == 3
     assert found["bootstrapsTimeLimits"] == 1
+    assert found["discount"] == 0.9
+    assert found["batchSize"] == 16
+
+
+def test_entropy_is_weighed_by_rewards_or_advantages(algo, batch):
+    algo._alpha, algo.reward_scale = torch.tensor([6.0]), 4
+    assert data_columns(algo, batch)["entropyWeight"] == 6 / (3 * 4)
+    algo.entropy_loss_coeff = 0.1
+    on_policy = SimpleNamespace(_fields=("advantage",), advantage=torch.tensor([2.0, -2]))
+    on_policy.return_ = batch.return_
+    assert data_columns(algo, on_policy)["entropyWeight"] == pytest.approx(0.05)
 
 
 def test_an_agent_that_cannot_be_measured_is_logged_once(algo, batch, monkeypatch):
@@ -151,6 +175,36 @@ def test_evaluated_runs_log_training_returns(tmp_path):
     returns = [x for x in returns if not math.isnan(x)]
     assert returns
     assert all(5 < x < 200 for x in returns)
+
+
+def test_a_target_network_that_stays_lags_by_all_updates(tmp_path, monkeypatch):
+    def lags(directory):
+        run(dqn.cartpole, MinibatchRl, tmp_path / directory)
+        rows = rows_of(tmp_path / directory)
+        return [(float(r["targetLag"]), float(r["CumUpdates"])) for r in rows if r["targetLag"]]
+
+    algo = dqn.cartpole(MinibatchRl).algo
+    planned = algo.target_update_interval / algo.target_update_tau
+    assert {lag for lag, _ in lags("sound")[1:]} == {planned}
+    monkeypatch.setattr(DqnAgent, "update_target", lambda self, tau=1: None)
+    first, *_, last = lags("frozen")
+    assert last[0] == pytest.approx(last[1] - first[1], abs=planned + 5)
+    assert last[0] > planned
+
+
+def test_layers_without_gradients_are_frozen(tmp_path):
+    def make(RunnerCls, **kwargs):
+        runner = MEASURED["ppo"](RunnerCls, **kwargs)
+        runner.agent.initialize = partial(frozen, runner.agent.initialize, runner.agent)
+        return runner
+
+    def frozen(initialize, agent, *args, **kwargs):
+        initialize(*args, **kwargs)
+        for parameter in list(agent.model.parameters())[::2]:
+            parameter.requires_grad_(False)
+
+    run(make, MinibatchRl, tmp_path)
+    assert float(rows_of(tmp_path)[-1]["frozenLayers"]) == 0.5
 
 
 class OwnUpdate(DQN):

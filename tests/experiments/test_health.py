@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlpyt.experiments.health import PAGE, RULES, Log, Watch, findings, read_log, report
+from rlpyt.experiments.health import PAGE, RULES, Watch, findings, report
+from rlpyt.experiments.health_log import Log, read_log
 from rlpyt.experiments.results.runs import read_rows, write_rows
 from rlpyt.utils.logging import logger
 from tests.experiments.parts import invoke, refused
@@ -22,16 +23,16 @@ UNREWARDED = {
 FALLEN = {DATA / "a2c_1M_normalized" / "Walker2d-v5_seed1.csv"}
 
 
-def names(file, n_rows=None):
-    return [finding.name for finding in findings(Log(read_rows(file)[:n_rows]))]
+def names(file):
+    return [finding.name for finding in findings(Log(read_rows(file)))]
 
 
 def test_the_dead_seed_is_named_within_100000_steps_and_its_sibling_is_not():
     rows = [row for row in read_rows(DEAD) if float(row["CumSteps"]) <= 1e5]
-    (finding,) = findings(Log(rows))
+    finding = findings(Log(rows))[0]
     assert finding.name == "dead network"
     assert finding.since == 49152
-    assert names(DEAD) == ["dead network"]
+    assert names(DEAD)[0] == "dead network"
     assert names(DEAD.with_name("pong_seed0.csv")) == []
 
 
@@ -42,7 +43,7 @@ def test_no_healthy_run_is_accused():
 
 
 def test_failed_runs_are_named():
-    assert {tuple(names(file)) for file in UNREWARDED} == {("exploration ended too early",)}
+    assert {names(file)[0] for file in UNREWARDED} == {"rewards never differ"}
     assert {tuple(names(file)) for file in FALLEN} == {("policy collapsed",)}
 
 
@@ -53,7 +54,8 @@ def test_no_healthy_run_is_accused_on_the_way():
     for file in set(ALL) - UNREWARDED - FALLEN - {DEAD}:
         rows = read_rows(file)
         for n in {2, 3, 4, *(len(rows) * k // 8 for k in range(1, 9))}:
-            accused |= {(file.parent.name, file.name) for _ in findings(Log(rows[:n]))}
+            log = Log(rows[:n], {"runner.n_steps": float(rows[-1]["CumSteps"])})
+            accused |= {(file.parent.name, file.name) for _ in findings(log)}
     assert accused <= {
         ("a2c_1M_normalized", "Hopper-v5_seed0.csv"),
         ("dqn_classic", "CartPole-v1_seed2.csv"),
@@ -86,10 +88,50 @@ SOUND = {
     "deadUnits.model.1": np.linspace(0, 0.6, N),
     "explainedVarianceAverage": np.linspace(0.1, 0.9, N),
     "bootstrapsTimeLimits": np.full(N, 1.0),
+    "CumUpdates": np.arange(1, N + 1) * 500,
+    "ReplayRatio": np.full(N, 4.0),
+    "discount": np.full(N, 0.99),
+    "batchSize": np.full(N, 64),
+    "replayAge": np.linspace(500, 5000, N),
+    "targetLag": np.full(N, 200),
+    "entropyWeight": np.full(N, 0.02),
+    "inputSpread": np.full(N, 3.0),
+    "activationScale": np.linspace(0.3, 5, N),
+    "frozenLayers": np.zeros(N),
 }
 LOW = {"ReturnAverage": np.full(N, 20.0)}
 REPLAY = {"entropyAverage": np.nan, "entropyShare": np.nan, "returnScale": np.nan}
+FAILED = {**LOW, "ReturnMin": 12.0, "ReturnMax": 30.0, "LengthMax": [*range(30, 30 + N)]}
 FAULTS = [
+    ("too few updates", {**FAILED, "CumUpdates": 0, "ReplayRatio": np.nan}),
+    ("too few updates", {**FAILED, "ReplayRatio": 0.01}),
+    ("episodes of the wrong length", {**FAILED, "LengthMedian": 5, "LengthMax": 5}),
+    (
+        "episodes of the wrong length",
+        {name: np.nan for name in SOUND if name.startswith(("Length", "Return", "Discounted"))},
+    ),
+    ("rewards never differ", {"ReturnAverage": -200.0, "ReturnStd": 0.0}),
+    ("observations never differ", {"inputSpread": 0.0, "deadUnits.model.1": 1.0}),
+    ("learning rate too low", {**FAILED, "updateRatio": 5e-5, "clippedGradients": 1.0}),
+    ("learning rate too low", {"approxKLAverage": 1e-9}),
+    ("frozen layers", {"frozenLayers": np.nan, "piFrozenLayers": 0.5, "qFrozenLayers": 0}),
+    ("target network lags", {"targetLag": np.arange(N) * 500}),
+    ("target network lags", {**FAILED, "targetLag": 1}),
+    ("discount of the wrong size", {**FAILED, "discount": 0}),
+    ("discount of the wrong size", {**FAILED, "discount": 1}),
+    ("too little data", {**FAILED, "batchSize": 1}),
+    ("too little data", {**FAILED, "replayAge": 60}),
+    ("entropy outweighs rewards", {**FAILED, "entropyWeight": 10, "entropyShare": 0.999}),
+    ("weights of the wrong scale", {"activationScale": 5000.0}),
+    ("weights of the wrong scale", {"activationScale": 1e-6}),
+    ("exploration ended too early", {**FAILED, "actionNoise": 0}),
+    ("exploration never ends", {**FAILED, "epsilon": 0.95}),
+    ("exploration never ends", {**FAILED, "entropyShare": 0.99}),
+    ("return falls", {"ReturnAverage": [20, 15, 12, 11, 10, 9, 9, 9, 9, 9]}),
+    (
+        "values explain nothing",
+        {**FAILED, "explainedVarianceAverage": 0.02, "deadUnits.model.1": 0},
+    ),
     ("rewards of the wrong scale", {"returnScale": 3000.0}),
     ("rewards of the wrong scale", {**REPLAY, "rewardScale": 1e-4}),
     ("normalization missing", {"inputScale": 250.0}),
@@ -104,7 +146,6 @@ FAULTS = [
     ("values diverge", {**REPLAY, "qMeanAverage": np.geomspace(1, 1e5, N)}),
     ("values diverge", {"valueScale": np.geomspace(1, 1e5, N)}),
     ("exploration ended too early", {**REPLAY, **LOW, "epsilon": 0.0}),
-    ("exploration ended too early", {"ReturnAverage": -200.0, "ReturnStd": 0.0}),
     (
         "policy collapsed",
         {**LOW, "entropyShare": [0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1, 0.01, 0]},
@@ -144,6 +185,22 @@ def test_every_rule_has_a_fault_and_a_section():
 def test_a_transient_symptom_is_no_finding(tmp_path):
     changes = {"deadUnits.model.1": [0.95] * 9 + [0.5]}
     assert names(written(tmp_path / "progress.csv", changes)) == []
+
+
+@pytest.mark.parametrize(("name", "changes"), [x for x in FAULTS if x[1].items() >= FAILED.items()])
+def test_some_faults_count_only_in_runs_that_are_over_and_have_not_learned(name, changes, tmp_path):
+    fault = {column: x for column, x in changes.items() if column not in FAILED}
+    learned = written(tmp_path / "learned.csv", fault | {"CumUpdates": SOUND["CumUpdates"]})
+    assert names(learned) == []
+    rows = read_rows(written(tmp_path / "failed.csv", changes))
+    assert findings(Log(rows, {"runner.n_steps": 10 * N * 1000})) == []
+
+
+def test_a_run_that_learned_nothing_is_told_without_a_cause(tmp_path):
+    text = report(written(tmp_path / "progress.csv", FAILED))
+    assert "0 findings" in text
+    assert "NOTHING LEARNED: the mean return was 20 at first, and is 20" in text
+    assert "NOTHING" not in report(written(tmp_path / "progress.csv"))
 
 
 def test_the_report_has_ten_lines_at_most_and_says_what_the_log_lacks(tmp_path):
