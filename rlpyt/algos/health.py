@@ -97,7 +97,7 @@ class Health:
             opt_infos: values since the last row, by field of the opt info.
         """
         values, self._values, self._measured = self._values, {}, set()
-        if values and self._targets:
+        if values and self._targets and hasattr(algo, "target_update_tau"):
             if len(self._targets) == 1 or not torch.equal(*self._targets):
                 self._moved_at = algo.update_counter
             planned = algo.target_update_interval / max(algo.target_update_tau, 1e-9)

@@ -129,7 +129,7 @@ def target_network_lags(log: Log) -> Symptom:
     lag, n_updates = log["targetLag"], log["CumUpdates"]
     most = 0.5 if log.has_learned else 0.2
     if log.is_over and log.last(lag) > most * log.last(n_updates):
-        text = f"it is {log.last(lag):,.0f} updates old, of {log.last(n_updates):,.0f} in all"
+        text = f"it lags by {log.last(lag):,.0f} updates, of {log.last(n_updates):,.0f} in all"
         return log.first(log.steps[lag > 0]), text
     return log.failing("targetLag", 5, INF, "it is a copy from {} updates ago")
 
@@ -155,7 +155,7 @@ def entropy_outweighs_rewards(log: Log) -> Symptom:
 def weights_of_the_wrong_scale(log: Log) -> Symptom:
     """Find layers whose outputs are huge, or vanish."""
     text = "a layer inside a network has inputs with a root mean square of {}"
-    return log.outside(log["activationScale"], 1e-3, 100, text)
+    return log.outside(log["activationScale"], 1e-3, 1000, text)
 
 
 def values_diverge(log: Log) -> Symptom:
