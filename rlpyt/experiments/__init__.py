@@ -22,7 +22,7 @@ Where to look for what:
 * ``results``: finished runs as curves, tables and pictures.
 * ``gate``: a test of whether runs learn worse than a baseline. ``until``: the same with as many
   seeds as it takes.
-* ``health``: rules that name what is wrong with a run, by its log.
+* ``health``: rules that name what is wrong with a run, by its log (``health_log``).
 * ``doctor``: measurements of a task on this machine, and the fastest settings.
 * ``evaluation``: statistics and videos of a snapshot.
 * ``runs``: a run as an object, and its training by name from a program.
