@@ -149,7 +149,8 @@ def test_measurements_change_no_number(name, tmp_path, monkeypatch, capsys):
     ratio = "updateRatio" if {"dqn", "ppo"} & set(name.split()) else ratio
     assert 0 < float(row[ratio]) < 0.2
     assert any(column.startswith("deadUnits.") for column in row)
-    assert {float(row[column]) for column in row if column.endswith("rozenLayers")} <= {0.0}
+    frozen = [float(row[column]) for column in row if column.endswith("rozenLayers")]
+    assert {x for x in frozen if not math.isnan(x)} == {0.0}  # Delayed updates have none.
     assert "inputScale" not in capsys.readouterr().out
     monkeypatch.setattr(Health, "begins", lambda self, update: False)
     unmeasured = run(MEASURED[name], MinibatchRl, tmp_path / "unmeasured")
