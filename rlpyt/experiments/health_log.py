@@ -91,7 +91,7 @@ class Log:
 
     def last(self, values: NDArray) -> float:
         """Return the last number of ``values``; NaN if there is none."""
-        known = values[np.isfinite(values)]
+        known = values[~np.isnan(values)]
         return float(known[-1]) if len(known) else float("nan")
 
     def first(self, values: NDArray) -> float:
