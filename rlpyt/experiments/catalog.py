@@ -105,6 +105,7 @@ ALTERNATING = {
 }
 
 _VECTOR = "rlpyt.samplers.vector.sampler.VectorSampler"
+_DEVICE = "rlpyt.samplers.vector.device.DeviceSampler"
 
 # The class in the runner's process, and the asynchronous class.
 SAMPLERS = {
@@ -125,6 +126,7 @@ SAMPLERS = {
         "rlpyt.samplers.async_.alternating_sampler.AsyncAlternatingSampler",
     ),
     "vector": (_VECTOR, None),
+    "device": (_DEVICE, None),
     "ray": (
         "rlpyt.samplers.ray.sampler.RaySampler",
         "rlpyt.samplers.ray.async_sampler.AsyncRaySampler",
@@ -141,12 +143,27 @@ RUNNERS = {
     "async": ("rlpyt.runners.async_rl.AsyncRl", "rlpyt.runners.async_rl.AsyncRlEval"),
 }
 
-# Makers of one environment, and of a vector of the same; None if there is none.
+# Makers of one environment, of a vector, and of a vector on a device; None if there is none.
 ENVIRONMENTS = {
-    "gym": ("rlpyt.envs.gym.make", "rlpyt.envs.vector.make"),
-    "atari": ("rlpyt.envs.atari.atari_env.AtariEnv", None),
-    "atari_vector": (None, "rlpyt.envs.atari.vector.AtariVector"),
-    "envpool": (None, "rlpyt.envs.envpool.make"),
+    "gym": ("rlpyt.envs.gym.make", "rlpyt.envs.vector.make", "rlpyt.envs.control.make"),
+    "atari": ("rlpyt.envs.atari.atari_env.AtariEnv", None, None),
+    "atari_vector": (None, "rlpyt.envs.atari.vector.AtariVector", None),
+    "envpool": (None, "rlpyt.envs.envpool.make", None),
+    "brax": (None, None, "rlpyt.envs.jax.make_brax"),
+    "gymnax": (None, None, "rlpyt.envs.jax.make_gymnax"),
+    "isaac": (None, None, "rlpyt.envs.isaac.make"),
+    "maniskill": (None, None, "rlpyt.envs.maniskill.make"),
+}
+
+# Package that a simulator needs, and the words after "pip install" that install it.
+SIMULATORS = {
+    "brax": ("brax", "'rlpyt[brax]'"),
+    "gymnax": ("gymnax", "'rlpyt[gymnax]'"),
+    "isaac": (
+        "isaaclab",
+        "'isaaclab[isaacsim,all]' --extra-index-url https://pypi.nvidia.com",
+    ),
+    "maniskill": ("mani_skill", "mani_skill"),
 }
 
 _CONFIGS = "rlpyt.experiments.configs"
@@ -264,31 +281,44 @@ def targets(config: Config) -> dict[str, str]:
             f"sampler={roles['sampler']} samples in the process of the runner: choose another "
             "sampler for runner=async, or runner=minibatch"
         )
-    in_vectors = _VECTOR in (_pick(samplers, is_async), config["sampler"].get("SamplerCls"))
-    if only_in_vectors(roles["env"]) and not in_vectors:
-        raise ValueError(
-            f"sampler={roles['sampler']}: env={roles['env']} makes vector environments; use "
-            f"sampler=vector, or sampler=ray SamplerCls={_VECTOR}"
-        )
-    if roles["env"] == "atari" and in_vectors:
-        raise ValueError(
-            "sampler=vector: no vector environment has AtariEnv's images; use another sampler, or "
-            "the environment atari_vector:GAME, whose images differ"
-        )
+    used = _pick(samplers, is_async), config["sampler"].get("SamplerCls")
+    kind = 2 if _DEVICE in used else int(_VECTOR in used)
+    _check_fit(roles, kind)
     agent = _agent(algorithm, roles)
     return {
         "algo": algorithm.name if isinstance(algorithm, Algorithm) else algorithm,
         "agent": ALTERNATING.get(agent, agent) if roles["sampler"] == "alternating" else agent,
-        "env": _pick(environments, in_vectors),
+        "env": _pick(environments, kind),
         "sampler": _pick(samplers, is_async),
         "runner": _pick(runners, bool(config.get("sampler", {}).get("eval_n_envs"))),
         "affinity": "rlpyt.experiments.program.make_affinity",
     }
 
 
-def only_in_vectors(role: str) -> bool:
-    """Return whether this role's environments exist only as vector environments."""
-    return role in ENVIRONMENTS and ENVIRONMENTS[role][0] is None
+def _check_fit(roles: dict[str, str], kind: int) -> None:
+    """Refuse a sampler that steps another kind of environment than there is of this role."""
+    role, sampler = roles["env"], roles["sampler"]
+    if role not in ENVIRONMENTS or ENVIRONMENTS[role][kind] is not None:
+        return
+    own = vector_sampler(role)
+    if role == "atari" and kind == 1:
+        raise ValueError(
+            "sampler=vector: no vector environment has AtariEnv's images; use another sampler, or "
+            "the environment atari_vector:GAME, whose images differ"
+        )
+    made, use = {
+        None: ("single environments", "sampler=serial"),
+        "vector": ("vector environments", f"sampler=vector, or sampler=ray SamplerCls={_VECTOR}"),
+        "device": ("environments of tensors", "sampler=device"),
+    }[own]
+    raise ValueError(f"sampler={sampler}: env={role} makes {made}; use {use}")
+
+
+def vector_sampler(role: str) -> str | None:
+    """Return the sampler that this role's environments need; None if they exist one by one."""
+    if role not in ENVIRONMENTS or ENVIRONMENTS[role][0] is not None:
+        return None
+    return "device" if ENVIRONMENTS[role][1] is None else "vector"
 
 
 def _choose(kind: str, name: str, known: dict[str, Any]) -> Any:
@@ -301,8 +331,8 @@ def _choose(kind: str, name: str, known: dict[str, Any]) -> Any:
     return name
 
 
-def _pick(choice: Any, second: bool) -> str:
-    name: str = choice if isinstance(choice, str) else choice[second]
+def _pick(choice: Any, index: int) -> str:
+    name: str = choice if isinstance(choice, str) else choice[index]
     return name
 
 
@@ -361,11 +391,18 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
 
     Args:
         name: gymnasium id, name of an Atari game (after ``atari_vector:`` for many games at once),
-            EnvPool id after ``envpool:``, or full name of a class or function.
+            EnvPool id after ``envpool:``, name in a simulator after ``brax:``, ``gymnax:``,
+            ``isaac:`` or ``maniskill:``, or full name of a class or function.
 
     Raises:
         ValueError: if there is no such environment, or the extra for it is not installed.
     """
+    prefix, colon, id = name.partition(":")
+    if colon and prefix in SIMULATORS:
+        package, words = SIMULATORS[prefix]
+        if find_spec(package) is None:
+            raise ValueError(f"the environment {name!r} needs {package}: pip install {words}")
+        return prefix, {"id": id}
     if name.startswith("envpool:"):
         env_id = name.removeprefix("envpool:")
         extra_for("envpool", "envpool", f"the environment {name!r}")

@@ -12,7 +12,7 @@ import torch
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.statistics import HasStatistics, Statistics
 from rlpyt.envs.statistics import freeze_statistics
-from rlpyt.experiments.catalog import environment_ids, load, only_in_vectors, targets
+from rlpyt.experiments.catalog import environment_ids, load, targets, vector_sampler
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
 from rlpyt.experiments.results.runs import write_rows
 from rlpyt.experiments.settings import SECTIONS, checked, parameters, read_params, with_roles
@@ -47,7 +47,8 @@ def load_agent(path: str | Path) -> SavedAgent:
     config = configuration_in(file.parent)
     # One process evaluates, with any sampler in the run; vectors may differ from single
     # environments.
-    sampler = "vector" if config["roles"].get("sampler") == "vector" else "serial"
+    sampler = config["roles"].get("sampler")
+    sampler = sampler if sampler in ("vector", "device") else "serial"
     config = checked(with_roles({**config, "affinity": {}}, sampler=sampler, runner="minibatch"))
     return SavedAgent(config, load_snapshot(file), file)
 
@@ -233,7 +234,7 @@ def watch(
         ImportError: if imageio is not installed, or pygame for a window.
     """
     role = saved.config["roles"].get("env", "gym")
-    if only_in_vectors(role):
+    if vector_sampler(role) is not None:
         raise ValueError(f"env={role}: a vector draws no pictures; use 'rlpyt evaluate'")
     if video is not None:
         check_video_packages(Path(video).suffix)

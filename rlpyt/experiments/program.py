@@ -170,7 +170,7 @@ def make_affinity(
 
     def sampling(rank: int) -> dict[str, Any]:
         """Return the workers of the sampler of one process."""
-        if sampler in ("serial", "vector"):
+        if sampler in ("serial", "vector", "device"):
             return {}
         places = range(rank * workers, (rank + 1) * workers)
         pinned = [cpus[place % len(cpus)] for place in places] if cpus else workers

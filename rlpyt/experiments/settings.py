@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlpyt.algos.replay_buffers import replay_buffer_named
-from rlpyt.experiments.catalog import find_environment, load, only_in_vectors, targets, unknown
+from rlpyt.experiments.catalog import find_environment, load, targets, unknown, vector_sampler
 from rlpyt.experiments.sweeps.variant import Config, changed, merged
 from rlpyt.utils.names import first_duplicate
 
@@ -303,8 +303,8 @@ def with_environment(config: Config, name: str) -> Config:
     role, arguments = find_environment(name)
     before = config["roles"].get("env", "gym")
     if role != before:
-        samplers = {"sampler": "vector"} if only_in_vectors(role) else {}
-        config = changed(config, roles={"env": role, **samplers})
+        sampler = vector_sampler(role)
+        config = changed(config, roles={"env": role, **({"sampler": sampler} if sampler else {})})
         if {role, before} != {"atari", "atari_vector"}:  # These two take the same arguments.
             config = {**config, "env": {}, "eval_env": {}}
     return changed(config, env=arguments)

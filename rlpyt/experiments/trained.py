@@ -254,7 +254,7 @@ def load(
 def _recorded_env(config: Config) -> Any:
     """Return the environment of a run, closed: only for its spaces and wrappers."""
     kwargs = environment_kwargs(config)
-    number = {"num_envs": 1} if config["roles"]["sampler"] == "vector" else {}
+    number = {"num_envs": 1} if config["roles"]["sampler"] in ("vector", "device") else {}
     env = Call(kwargs["EnvCls"], {**kwargs["env_kwargs"], **number}).make()
     env.close()
     return env

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from rlpyt.experiments import settings
-from rlpyt.experiments.catalog import ENVIRONMENTS, SAMPLERS, load, only_in_vectors, targets
+from rlpyt.experiments.catalog import ENVIRONMENTS, SAMPLERS, load, targets, vector_sampler
 from rlpyt.experiments.doctor.trials import (
     Candidate,
     Measurement,
@@ -32,7 +32,8 @@ from rlpyt.processes.machine import look_at_machine
 from rlpyt.processes.supervisor import WorkerError
 
 PARALLEL = ("cpu", "gpu", "alternating")
-ON_ONE_MACHINE = [name for name in SAMPLERS if name != "ray"]
+# Few environments have a form for the device sampler; those of simulators have no other.
+ON_ONE_MACHINE = [name for name in SAMPLERS if name not in ("ray", "device")]
 
 
 class Search:
@@ -171,7 +172,7 @@ class Search:
         """
         # A class of the user may make only vectors.
         role = self.config["roles"].get("env", "gym")
-        in_vectors = role not in ENVIRONMENTS or only_in_vectors(role)
+        in_vectors = role not in ENVIRONMENTS or vector_sampler(role) is not None
         sampler = "vector" if in_vectors and self.as_given.sampler == "vector" else "serial"
         alone = settings.checked(settings.with_roles(self._base, sampler=sampler))
         self._report("The environment alone")

@@ -44,7 +44,8 @@ class DeviceLoop:
         if agent.device.type == "cpu" != env.device.type:
             raise ValueError(
                 f"the environments are on {env.device}, but the agent is on the CPU: set "
-                f"affinity=dict(cuda_idx={env.device.index or 0}) of the runner"
+                f"affinity=dict(cuda_idx={env.device.index or 0}) of the runner, or "
+                f"gpus={env.device.index or 0} of rlpyt train"
             )
         self.env = env
         self.trajectories = trajectories
