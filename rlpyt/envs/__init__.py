@@ -8,7 +8,8 @@
 * ``vector``: gymnasium vector environments, for the vector sampler; ``envpool``: EnvPool's vector
   environments.
 * ``device``: vector environments of tensors, such as simulators on a GPU; ``control``: CartPole and
-  Pendulum in torch.
+  Pendulum in torch; ``jax``: Brax and gymnax; ``isaac`` and ``maniskill``: tasks of Isaac Lab and
+  of ManiSkill.
 * ``masks``: action masks, copied from the info into observations.
 * ``atari``: Atari games, one at a time and vectorized.
 * ``toy``: small deterministic environments for tests and examples.

@@ -1,8 +1,8 @@
 """Vector environments whose arrays are tensors on a device, such as simulators on a GPU.
 
 The interface is the one of gymnasium's vector environments, with tensors [B,...] in place of
-arrays, as in Isaac Lab, ManiSkill, and the wrappers of MJX and Brax. No step waits for the device,
-so masks take the place of conditions.
+arrays, as in Isaac Lab and ManiSkill. No step waits for the device, so masks take the place of
+conditions.
 
 * ``SAME_STEP``: the info has the last observations of finished episodes in ``final_obs`` (or
   ``final_observation``), a tensor [B,...] or a dictionary of them; rows of other environments are

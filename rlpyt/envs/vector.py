@@ -40,7 +40,14 @@ SAME_STEP, NEXT_STEP, DISABLED = "same_step", "next_step", "disabled"
 # Classes whose reset takes options["reset_mask"] and a seed for each environment. Wrappers of
 # gymnasium pass both on, but those that count episodes or normalize need SAME_STEP.
 _OF_PARTS = frozenset(
-    ("SyncVectorEnv", "AsyncVectorEnv", "AtariVectorEnv", "TorchCartPole", "TorchPendulum")
+    (
+        "SyncVectorEnv",
+        "AsyncVectorEnv",
+        "AtariVectorEnv",
+        "TorchCartPole",
+        "TorchPendulum",
+        "JaxVectorEnv",
+    )
 )
 _FINAL = ("final_obs", "final_info")
 
