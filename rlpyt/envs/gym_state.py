@@ -2,7 +2,7 @@
 
 A layer is an environment or a wrapper. A layer with ``state_dict`` and ``load_state_dict`` saves
 itself. The state of other layers consists of their attributes; simple objects, such as running
-statistics, are saved attribute by attribute.
+statistics or a game of MinAtar, are saved attribute by attribute.
 
 Attributes may share memory, such as an array and a view of it, or one list under two names. So a
 state is written into the existing arrays and containers.
@@ -111,7 +111,8 @@ def _part_state(owner: Any, value: Any, path: str) -> dict[str, Any]:
         return {"mujoco": _mujoco_state(owner.model, value)}
     if _is_simple_object(value):
         parts = vars(value).items()
-        return {"object": {name: _value_state(part, f"{path}.{name}") for name, part in parts}}
+        states = {name: _part_state(value, part, f"{path}.{name}") for name, part in parts}
+        return {"object": states}
     return _value_state(value, path)
 
 
@@ -161,10 +162,13 @@ def _is_fixed(value: Any) -> bool:
     return callable(value) or is_space or "render" in type(value).__module__
 
 
-def _is_simple_object(value: Any) -> bool:
-    """Return whether ``value`` is a Python object that contains no other objects."""
-    attributes = getattr(value, "__dict__", {})
-    return bool(attributes) and not any(hasattr(part, "__dict__") for part in attributes.values())
+def _is_simple_object(value: Any, n_levels: int = 2) -> bool:
+    """Return whether ``value`` is a Python object of values, or of such objects, to a depth."""
+    parts = getattr(value, "__dict__", {})
+    objects = [part for part in parts.values() if hasattr(part, "__dict__")]
+    if not parts or (objects and n_levels == 1):
+        return False
+    return all(_is_simple_object(part, n_levels - 1) for part in objects)
 
 
 def _written(current: Any, value: Any) -> Any:
