@@ -208,6 +208,10 @@ class BaseSampler:
         """Return the time steps of one evaluation in each environment; None for no limit."""
         return None if self.eval_max_steps is None else self.eval_max_steps // self.eval_n_envs
 
+    def _example_env(self, first: int = 0) -> Any:
+        """Make the environment with index ``first``, to find out what the batches hold."""
+        return make_env(self.EnvCls, self.env_kwargs, 0, first)
+
     def initialize(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Make environments and buffers, and initialize the agent; return the examples."""
         raise NotImplementedError

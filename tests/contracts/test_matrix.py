@@ -17,6 +17,8 @@ import torch
 from rlpyt.runners.async_rl import AsyncRl
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
+from rlpyt.samplers.ray.async_sampler import AsyncRaySampler
+from rlpyt.samplers.ray.sampler import RaySampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.contracts.matrix_parts import (
     ALGOS,
@@ -87,8 +89,21 @@ def cells(algos, samplers, runners):
     ]
 
 
+def with_ray(SamplerCls, runners, pairs):
+    """Parameters of the tests for samplers of Ray, whose actors take long to start."""
+    marks = [pytest.mark.full, pytest.mark.ray, pytest.mark.filterwarnings("ignore")]
+    return [
+        pytest.param(name, SamplerCls, runners[runner], id=f"{name}-ray-{runner}", marks=marks)
+        for name, runner in pairs
+    ]
+
+
 @pytest.fixture(autouse=True)
-def _as_before():
+def _as_before(request):
+    if request.node.get_closest_marker("ray"):
+        request.getfixturevalue("ray_cluster")
+        yield  # Ray keeps and replaces processes as it likes.
+        return
     processes = descendants()
     yield
     assert descendants() <= processes
@@ -120,7 +135,9 @@ def check_end(witness, n_children, n_processes):
 
 
 @pytest.mark.parametrize(
-    ("name", "SamplerCls", "RunnerCls"), cells(SYNC_ALGOS, SAMPLERS, SYNC_RUNNERS)
+    ("name", "SamplerCls", "RunnerCls"),
+    cells(SYNC_ALGOS, SAMPLERS, SYNC_RUNNERS)
+    + with_ray(RaySampler, SYNC_RUNNERS, [("A2C", "SyncRl"), ("DQN", "MinibatchRlEval")]),
 )
 def test_synchronous(name, SamplerCls, RunnerCls, tmp_path):
     n_ranks = N_RANKS.get(RunnerCls, 1)
@@ -139,6 +156,8 @@ def test_synchronous(name, SamplerCls, RunnerCls, tmp_path):
     else:
         assert values(rows, "CumCompletedTrajs")[-1] >= n_ranks * N_TRAJS
 
+    if SamplerCls is RaySampler:
+        return
     n_workers = 0 if SamplerCls is SerialSampler else 2
     check_end(witness, n_workers + n_ranks - 1, n_ranks * (n_workers + 1) - 1)
     if hasattr(SamplerCls, "gpu"):
@@ -147,7 +166,16 @@ def test_synchronous(name, SamplerCls, RunnerCls, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "SamplerCls", "RunnerCls"), cells(ASYNC_ALGOS, ASYNC_SAMPLERS, ASYNC_RUNNERS)
+    ("name", "SamplerCls", "RunnerCls"),
+    cells(ASYNC_ALGOS, ASYNC_SAMPLERS, ASYNC_RUNNERS)
+    + with_ray(
+        AsyncRaySampler,
+        ASYNC_RUNNERS,
+        [
+            ("DQN", "AsyncRlEval"),
+            *[(name, "AsyncRl") for name in ("R2D1", "SAC", "TD3", "IMPALA-lstm")],
+        ],
+    ),
 )
 def test_asynchronous(name, SamplerCls, RunnerCls, tmp_path):
     runner, witness = start(RunnerCls, SamplerCls, name)
@@ -174,6 +202,8 @@ def test_asynchronous(name, SamplerCls, RunnerCls, tmp_path):
         states = replay.samples_prev_rnn_state.h[1 : len(stored) // STORED_EVERY]
         assert states_begin_with_episodes(states, stored[STORED_EVERY - 1 : -1 : STORED_EVERY])
 
+    if SamplerCls is AsyncRaySampler:
+        return
     is_served = hasattr(SamplerCls, "gpu")
     n_workers = 0 if SamplerCls is AsyncSerialSampler else 2
     check_end(witness, 3, 3 + n_workers + is_served)

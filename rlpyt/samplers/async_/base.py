@@ -16,7 +16,7 @@ from rlpyt.core.protocols import AgentLike
 from rlpyt.processes.allocator import tune_allocator
 from rlpyt.processes.launch import can_be_pinned, pin_process
 from rlpyt.samplers._env_statistics import shared_statistics
-from rlpyt.samplers.base import BaseSampler, configure_traj_infos, make_env, set_alternation
+from rlpyt.samplers.base import BaseSampler, configure_traj_infos, set_alternation
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.utils.logging import logger
@@ -45,10 +45,6 @@ class AsyncSamplerMixin(BaseSampler):
     double_buffer: tuple[Nested, Nested]
     null_action: Nested
     examples: dict[str, Any]
-
-    def _example_env(self) -> Any:
-        """Make one environment, to find out what the batches hold."""
-        return make_env(self.EnvCls, self.env_kwargs, 0, 0)
 
     def async_initialize(
         self,

@@ -11,7 +11,7 @@ from rlpyt.processes.child import Heartbeat
 from rlpyt.processes.supervisor import Supervisor, WorkerError as WorkerError
 from rlpyt.samplers._env_states import envs_without_state
 from rlpyt.samplers._env_statistics import shared_statistics
-from rlpyt.samplers.base import BaseSampler, configure_traj_infos, make_env, set_alternation
+from rlpyt.samplers.base import BaseSampler, configure_traj_infos, set_alternation
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel._channels import TrajInfoQueue, make_control
 from rlpyt.samplers.parallel._division import (
@@ -180,12 +180,12 @@ class ParallelSamplerBase(BaseSampler):
         first = rank * B
         with shared_memory_for(get_context(self.start_method).get_start_method()):
             with EnvStreams():
-                env = make_env(self.EnvCls, self.env_kwargs, 0, first)
+                env = self._example_env(first)
             # Closed before the start, since some hold resources that processes should not inherit.
             with closing(env):
                 env_ranks = list(range(first, first + B))
                 self._agent_init(agent, env, global_B=B * world_size, env_ranks=env_ranks)
-                examples = self._build_buffers(env, bootstrap_value)
+                self.examples = examples = self._build_buffers(env, bootstrap_value)
                 self._statistics = shared_statistics(env, B)
             del env
         self._start(affinity, n_envs_list, B * world_size, worker_process)
@@ -379,16 +379,19 @@ class ParallelSamplerBase(BaseSampler):
         """
         self._check_started(to_evaluate=True)
         self._prepare_agent(itr, to_evaluate=True)
-        while True:
-            self.ctrl.eval_again.value = False
-            infos = self._evaluate_once(itr)
-            if not self.ctrl.eval_again.value:
-                break
-            logger.log("The evaluation is repeated, since a worker was restarted.")
+        infos = self._evaluate(itr)
         limit = self.eval_max_trajectories or self.eval_n_episodes
         at_limit = ", the limit" if limit is not None and len(infos) >= limit else ""
         logger.log(f"Evaluation ended with {len(infos)} trajectories{at_limit}.")
         return infos
+
+    def _evaluate(self, itr: int) -> list[Any]:
+        while True:
+            self.ctrl.eval_again.value = False
+            infos = self._evaluate_once(itr)
+            if not self.ctrl.eval_again.value:
+                return infos
+            logger.log("The evaluation is repeated, since a worker was restarted.")
 
     def _evaluate_once(self, itr: int) -> list[Any]:
         infos: list[Any] = []

@@ -5,35 +5,26 @@ from __future__ import annotations
 import ctypes
 import io
 import pickle
-from collections.abc import Sequence
 from multiprocessing.sharedctypes import RawArray, RawValue
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.statistics import Statistics, statistics_of
-from rlpyt.processes.allocator import tune_allocator
 from rlpyt.processes.rwlock import ReadWriteLock
 from rlpyt.samplers._env_statistics import give_statistics
 from rlpyt.samplers.collectors import LoopCollector
-from rlpyt.samplers.serial.sampler import Part, SerialSampler
+from rlpyt.samplers.parallel.worker import initialize_worker
 from rlpyt.utils.buffer import numpy_leaves
 from rlpyt.utils.logging import logger
 from rlpyt.utils.names import import_extra
-from rlpyt.utils.seed import (
-    Purpose,
-    derived_seed,
-    evaluation_streams,
-    rng_state,
-    seed_streams,
-    set_rng_state,
-)
+from rlpyt.utils.seed import evaluation_streams, rng_state, set_rng_state
 from rlpyt.utils.types import NDArray, Nested
 
 # Time step and index over all processes of an environment, and the trajectory completed there.
 Placed = tuple[tuple[int, int], Any]
+Parameters = dict[str, NDArray]  # See :func:`parameters_of`.
 
 _SharedScalar: Any = ctypes.c_long.__mro__[1]  # Base class of what ``RawValue`` returns.
 
@@ -44,17 +35,7 @@ class Batch(NamedTuple):
     leaves: list[NDArray]  # see :func:`exchanged`
     completed: list[Placed]
     statistics: list[Statistics]  # of each environment
-
-
-class Assignment(NamedTuple):
-    """Arguments from which an actor is made."""
-
-    SamplerCls: type[SerialSampler]
-    settings: dict[str, Any]  # arguments of SamplerCls
-    start: dict[str, Any]  # arguments of its ``initialize``
-    quota: Sequence[int] | None  # trajectories of each evaluation environment
-    torch_threads: int
-    is_quiet: bool
+    version: int  # of the parameters
 
 
 # --- What crosses the network --------------------------------------------------------------------
@@ -67,32 +48,18 @@ def exchanged(samples_np: Nested) -> list[NDArray]:
     return numpy_leaves(samples_np._replace(agent=agent, env=env))
 
 
-def parameters_of(agent: AgentLike) -> dict[str, Any]:
-    """Return what an actor needs to act as ``agent`` does now, as numpy arrays and numbers.
+def parameters_of(agent: AgentLike) -> Parameters:
+    """Return what ``agent`` acts with, as arrays in its memory (copies, if that is a GPU's).
 
     These are the parameters of the acting model, and the values that agents keep in shared memory
     because algorithms change them after workers have started, such as the schedule of epsilon.
     """
-    model = {} if agent.acting_model is None else agent.acting_model.state_dict()
-    shared = {
-        name: value[:] if isinstance(value, ctypes.Array) else value.value
-        for name, value in vars(agent).items()
-        if isinstance(value, (ctypes.Array, _SharedScalar))
-    }
-    return {"model": {name: x.cpu().numpy() for name, x in model.items()}, "shared": shared}
-
-
-def act_with(agent: AgentLike, parameters: dict[str, Any]) -> None:
-    """Let ``agent`` act with the result of :func:`parameters_of`."""
-    if parameters["model"]:
-        for name, own in agent.acting_model.state_dict().items():
-            np.copyto(own.numpy(), parameters["model"][name])
-    for name, value in parameters["shared"].items():
-        own = getattr(agent, name)
-        if isinstance(own, ctypes.Array):
-            own[:] = value
-        else:
-            own.value = value
+    kinds = (ctypes.Array, _SharedScalar)
+    shared = {name: value for name, value in vars(agent).items() if isinstance(value, kinds)}
+    arrays = {name: np.frombuffer(memoryview(value), np.uint8) for name, value in shared.items()}
+    if agent.acting_model is not None:
+        arrays.update((k, x.cpu().numpy()) for k, x in agent.acting_model.state_dict().items())
+    return arrays
 
 
 def packed(value: Any) -> bytes:
@@ -118,77 +85,63 @@ def packed(value: Any) -> bytes:
 
 
 class SamplingActor:
-    """A sampler over a part of the batch, in a process that Ray starts, and restarts.
+    """A sampler over a part of the batch, in a process that Ray starts.
 
     Args:
-        assignment: a packed :class:`Assignment`.
-        index: index of the actor.
+        assignment: a packed dictionary with the ``sampler`` before its start, the arguments
+            ``start`` of its ``initialize``, ``rank``, ``seed`` and ``torch_threads`` of the
+            process, and ``is_quiet``.
+        is_late: whether it replaces one that failed. Nobody waits for its random first steps then.
     """
 
-    def __init__(self, assignment: bytes, index: int) -> None:
-        self.assignment, self.index = assignment, index
-        self.sampler: Any = None
-
-    def start(self, is_first: bool) -> list[Statistics]:
-        """Make and start the environments, anew if there are some; return their statistics.
-
-        Args:
-            is_first: whether to take random steps before, which nobody waits for after a restart.
-        """
-        if self.sampler is not None:
-            self.sampler.shutdown()
-        a: Assignment = pickle.loads(self.assignment)
-        if a.is_quiet:
+    def __init__(self, assignment: bytes, is_late: bool) -> None:
+        given = pickle.loads(assignment)
+        if given["is_quiet"]:
             logger.disable()
-        torch.set_num_threads(a.torch_threads)
-        tune_allocator()
-        seed_streams(derived_seed(a.start["seed"], Purpose.WORKER, self.index))
-        settings = a.settings if is_first else {**a.settings, "max_decorrelation_steps": 0}
-        self.part: Part = a.start["part"]
-        self.sampler = a.SamplerCls(**settings)
-        self.sampler.initialize(**a.start)
+        initialize_worker(given["rank"], given["seed"], torch_threads=given["torch_threads"])
+        self.sampler: Any = given["sampler"]
+        self.part, self.is_late = given["start"]["part"], is_late
+        if is_late:
+            self.sampler.max_decorrelation_steps = 0
+        self.sampler.initialize(**given["start"])
         self.leaves = exchanged(self.sampler.samples_np)
-        self.evaluated: list[Placed] = []
-        if self.sampler.eval_collector is not None:
-            self.sampler.eval_collector.quota = a.quota
-            self.sampler.eval_collector.traj_infos_queue = self
-        return self._statistics()
 
-    def _statistics(self) -> list[Statistics]:
+    def statistics(self) -> list[Statistics]:
+        """Return the running statistics of the environments."""
         return [statistics_of(env) for env in self.sampler._all_envs[0]]
 
-    def collect(self, parameters: dict[str, Any], itr: int, n_steps: int) -> Batch:
-        """Return a batch.
+    def act_with(self, parameters: Parameters) -> None:
+        """Let the agent act with the result of :func:`parameters_of`."""
+        for name, own in parameters_of(self.sampler.agent).items():
+            np.copyto(own, parameters[name])
 
-        Args:
-            parameters: result of :func:`parameters_of`.
-            itr: iteration of the sampler.
-            n_steps: number of earlier time steps, which a restarted actor does not know.
-        """
+    def collect(self, parameters: Parameters, itr: int, version: int = 0) -> Batch:
+        """Return a batch of iteration ``itr``, which tells the ``version`` of the parameters."""
         collector = self.sampler.collector
-        act_with(self.sampler.agent, parameters)
-        if collector.acting_noise.step != n_steps:
-            collector.acting_noise.load_state_dict(
-                {**collector.acting_noise.state_dict(), "step": n_steps}
-            )
-        _, infos = self.sampler.obtain_samples(itr)
+        self.act_with(parameters)
+        if self.is_late:  # Others have drawn random numbers for so many steps.
+            noise, step = collector.acting_noise, itr * collector.batch_T
+            noise.load_state_dict({"seed": noise.seed, "step": step})
+            self.is_late = False
         placed = []
-        for info in infos:
+        for info in self.sampler.obtain_samples(itr)[1]:
             # A collector of the user, or an info it adds, may have no place.
             place = isinstance(collector, LoopCollector) and collector.place_of(info)
             t, b = place or (0, 0)
             placed.append(((t, self.part.env_ranks[b]), info))
-        return Batch(self.leaves, placed, self._statistics())
+        return Batch(self.leaves, placed, self.statistics(), version)
 
-    def evaluate(
-        self, parameters: dict[str, Any], itr: int, statistics: Statistics
-    ) -> list[Placed]:
+    def evaluate(self, parameters: Parameters, itr: int, statistics: Statistics) -> list[Placed]:
         """Run one evaluation, with environments that use ``statistics``; return what completed."""
-        act_with(self.sampler.agent, parameters)
-        self.evaluated = []
+        self.act_with(parameters)
+        collector = self.sampler.eval_collector
+        self.evaluated: list[Placed] = []
+        if collector is None:
+            return []
+        collector.traj_infos_queue = self
         with evaluation_streams(itr):  # Evaluation must not change training.
             give_statistics(self.sampler._all_envs[1], statistics)
-            infos = self.sampler.eval_collector.collect_evaluation(itr)
+            infos = collector.collect_evaluation(itr)
         # A vector environment reports no places.
         return self.evaluated or [((0, self.part.eval_env_ranks[0]), info) for info in infos]
 
@@ -209,7 +162,7 @@ class SamplingActor:
         """Restore ``state``; return the statistics of the environments."""
         self.sampler.load_state_dict(state)
         set_rng_state(state["rng"])
-        return self._statistics()
+        return self.statistics()
 
     def close(self) -> None:
         """Close all environments."""

@@ -8,17 +8,13 @@ another actor's chunk fills its columns, and the learner is told that these do n
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.samplers.async_.base import AsyncSamplerMixin, prepare_sampler_process
-from rlpyt.samplers.ray.actor import Batch, packed, parameters_of
-from rlpyt.samplers.ray.sampler import RaySamplerBase
-from rlpyt.utils.logging import logger
+from rlpyt.samplers.parallel._division import check_affinity
+from rlpyt.samplers.ray.actor import Batch, packed
+from rlpyt.samplers.ray.sampler import RaySampler
 
 CALLS_AHEAD = 2  # Of each actor: the one at work, and the next, so that it never is idle.
 
@@ -28,17 +24,16 @@ class Chunk(NamedTuple):
 
     actor: int
     number: int  # of the actor's chunks; one is skipped where its environments began anew
-    version: int  # of the parameters
-    batch: Batch | None  # None once it has been copied
+    batch: Batch
 
 
-class AsyncRaySampler(RaySamplerBase, AsyncSamplerMixin):
+class AsyncRaySampler(AsyncSamplerMixin, RaySampler):
     """Asynchronous sampler whose environments are in Ray actors, on one machine or many.
 
     Each actor acts with the latest parameters that were published when it was called. Their age, in
     updates of the learner, is ``Staleness`` of the trajectories completed in a batch. ``batch_B``
     must be a multiple of the number of actors. The arguments are those of
-    :class:`~rlpyt.samplers.ray.sampler.RaySamplerBase`.
+    :class:`~rlpyt.samplers.ray.sampler.RaySampler`.
     """
 
     def async_initialize(self, agent: AgentLike, *args: Any, **kwargs: Any) -> Any:
@@ -54,29 +49,26 @@ class AsyncRaySampler(RaySamplerBase, AsyncSamplerMixin):
 
         Raises:
             ImportError: if Ray is not installed.
-            ValueError: if the cluster has too few CPUs, or actors would have unequal parts.
+            ValueError: if there is no cluster, it has too few CPUs, or actors would have unequal
+                parts.
             WorkerError: if an actor fails while it starts.
         """
         prepare_sampler_process(affinity, self.seed)
-        self.agent.async_cpu(share_memory=False)  # A copy of what is published, never half of it.
-        self._start(self._agent_for_actors, affinity, self.examples)
-        n, B = len(self.specs), self.batch_spec.B
-        if B % n:
-            self.shutdown()
+        check_affinity(affinity)
+        n_envs_list = self._get_n_envs_list(affinity)
+        if len(set(n_envs_list)) > 1:
             raise ValueError(
-                f"batch_B is {B} with {n} actors: make it a multiple, since any of them may fill "
-                "the columns of another"
+                f"batch_B is {self.batch_spec.B} with {len(n_envs_list)} actors: make it a "
+                "multiple, since any of them may fill the columns of another"
             )
-        self._chunks: list[deque[Chunk]] = [deque() for _ in range(n)]
-        self._n_called, self._numbers = [0] * n, [0] * n
-        self._versions: list[deque[int]] = [deque() for _ in range(n)]
-        self._last: list[Chunk | None] = [None] * n  # In each part of the columns.
-        self._parameters: tuple[int, Any] | None = None
-        self._ages: list[int] = []
-        self._n_moved, self._restarted = 0, set()
-        self._publish_statistics()
+        self.agent.async_cpu(share_memory=False)  # A copy of what is published, never half of it.
+        self._start(affinity, n_envs_list, self.batch_spec.B)
+        self._chunks: list[Chunk] = []
+        self._numbers = [0] * self.n_worker
+        self._last = [(index, 0) for index in range(self.n_worker)]  # Of each part of the columns.
+        self._published: tuple[int, Any] = -1, None
 
-    def obtain_samples(self, itr: int, db_idx: int) -> list[Any]:  # type: ignore[override]
+    def obtain_samples(self, itr: int, db_idx: int = 0) -> Any:
         """Fill one batch with the chunks that come first.
 
         Args:
@@ -86,90 +78,48 @@ class AsyncRaySampler(RaySamplerBase, AsyncSamplerMixin):
         Returns:
             The infos of the trajectories completed in these chunks.
         """
+        self._check_started()
         self._call_actors(itr)
-        while not self._has_enough():
-            index, batch = self.actors.next("collect")
-            for restarted in self._forget_restarts():
-                self._numbers[restarted] += 1
-            self._numbers[index] += 1
-            version = self._versions[index].popleft()
-            self._chunks[index].append(Chunk(index, self._numbers[index], version, batch))
+        n = self.n_worker  # A chunk of each actor, or as many as for two batches:
+        while len({chunk.actor for chunk in self._chunks}) < n and len(self._chunks) < 2 * n:
+            index, batch = self._actors.next("collect")
+            for each in (index, *self._actors.take_restarted()):
+                self._numbers[each] += 1
+            self._chunks.append(Chunk(index, self._numbers[index], batch))
             self._call_actors(itr)
         infos = []
-        for place, chunk in self._arranged():
+        for place, chunk in self._take_chunks():
             columns = self.specs[place].columns
-            assert chunk.batch is not None
             self._receive(chunk.actor, chunk.batch, self.double_buffer[db_idx], columns)
-            last, self._last[place] = self._last[place], chunk._replace(batch=None)
-            if last is not None and not _continues(chunk, last):
-                self._restarted |= set(range(columns.start, columns.stop))
-                self._n_moved += chunk.actor != last.actor
-            self._ages.append(self.agent.received_version - chunk.version)
+            if self._last[place] != (chunk.actor, chunk.number - 1):
+                self._restarted |= self._columns_of([place])
+            self._last[place] = chunk.actor, chunk.number
             for _, info in chunk.batch.completed:
-                info.Staleness = self._ages[-1]
+                info.Staleness = self.agent.received_version - chunk.batch.version
                 infos.append(info)
-        self._publish_statistics()
         return infos
 
-    def _publish_statistics(self) -> None:
-        """Write the statistics of the environments where the runner's process reads them."""
-        if self._statistics is not None:
-            for index, statistics in self._env_statistics.items():
-                self._statistics.write(statistics, self.specs[index].columns)
+    def _take_chunks(self) -> list[tuple[int, Chunk]]:
+        """Take a chunk for each part of the columns, if possible one that continues the last."""
+        oldest = {chunk.actor: chunk.number for chunk in reversed(self._chunks)}
+        # The first of every actor, then the second of those that are ahead.
+        self._chunks.sort(key=lambda chunk: chunk.number - oldest[chunk.actor])
+        taken, self._chunks = self._chunks[: self.n_worker], self._chunks[self.n_worker :]
+        place_of = {last: place for place, last in enumerate(self._last)}
+        places = [place_of.get((chunk.actor, chunk.number - 1)) for chunk in taken]
+        free = [place for place in range(self.n_worker) if place not in places]
+        return [(free.pop() if p is None else p, chunk) for p, chunk in zip(places, taken)]
 
     def _call_actors(self, itr: int) -> None:
         """Call every actor that has less than ``CALLS_AHEAD`` calls."""
-        for index in range(len(self.actors)):
-            while self.actors.n_pending(index) < CALLS_AHEAD:
-                version, parameters = self._published()
-                n_steps = self._n_called[index] * self.batch_spec.T
-                self.actors.submit(index, "collect", parameters, itr, n_steps)
-                self._versions[index].append(version)
-                self._n_called[index] += 1
+        for index in range(self.n_worker):
+            while self._actors.n_pending(index) < CALLS_AHEAD:
+                args = self._parameters(), itr, self._published[0]
+                self._actors.submit(index, "collect", *args)
 
-    def _published(self) -> tuple[int, Any]:
-        """Return the latest published parameters, in the object store, and their version."""
+    def _parameters(self) -> Any:
+        """Return a reference to the latest published parameters, stored once for a version."""
         self.agent.recv_shared_memory()
-        version = self.agent.received_version
-        if self._parameters is None or self._parameters[0] != version:
-            self._parameters = version, self.actors.put(parameters_of(self.agent))
-        return self._parameters
-
-    def _has_enough(self) -> bool:
-        """Return whether there is a chunk of each actor, or as many as for two batches."""
-        return all(self._chunks) or sum(map(len, self._chunks)) >= 2 * len(self._chunks)
-
-    def _arranged(self) -> Iterator[tuple[int, Chunk]]:
-        """Take a chunk for each part of the columns, if possible one that continues the last."""
-        n_taken = [0] * len(self._chunks)
-        rest = []
-        for place, last in enumerate(self._last):
-            source = self._chunks[place if last is None else last.actor]
-            if source and (last is None or _continues(source[0], last)):
-                n_taken[source[0].actor] += 1
-                yield place, source.popleft()
-            else:
-                rest.append(place)
-        for place in rest:
-            # Of an actor that has filled least of this batch; of equal ones, that is most ahead.
-            ready = [index for index, chunks in enumerate(self._chunks) if chunks]
-            index = min(ready, key=lambda i: (n_taken[i], -len(self._chunks[i])))
-            n_taken[index] += 1
-            yield place, self._chunks[index].popleft()
-
-    def evaluate_agent(self, itr: int) -> list[Any]:
-        """Run one evaluation with the latest published parameters."""
-        self._check_started(to_evaluate=True)
-        self.agent.recv_shared_memory()
-        if self._ages:
-            logger.log(
-                f"Parameters of the actors were {np.mean(self._ages):.1f} updates old on average, "
-                f"{max(self._ages)} at most; {self._n_moved} parts of batches were filled by "
-                "another actor."
-            )
-            self._ages, self._n_moved = [], 0
-        return super().evaluate_agent(itr)
-
-
-def _continues(chunk: Chunk, last: Chunk) -> bool:
-    return (chunk.actor, chunk.number) == (last.actor, last.number + 1)
+        if self._published[0] != self.agent.received_version:
+            self._published = self.agent.received_version, super()._parameters()
+        return self._published[1]

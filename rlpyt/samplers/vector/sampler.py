@@ -11,6 +11,7 @@ from rlpyt.core.masks import redrawn
 from rlpyt.core.protocols import VectorEnvLike
 from rlpyt.core.records import EnvStep
 from rlpyt.core.rows import fitted, returned_by
+from rlpyt.core.statistics import HasStatistics
 from rlpyt.samplers._env_states import (
     env_state,
     envs_without_state,
@@ -82,6 +83,10 @@ class VectorSampler(SerialSampler):
     def _seed_envs(self, envs: Sequence[Any], seeds: list[int] | None) -> None:
         if seeds is not None:
             envs[0].seed(seeds)
+
+    def _example_env(self, first: int = 0) -> Any:
+        kwargs: Any = self.env_kwargs
+        return FirstEnv(self.EnvCls(**{"num_envs": 1, **kwargs}))
 
     def _example_outputs(self) -> dict[str, Any]:
         examples: dict[str, Any] = {}
@@ -157,6 +162,8 @@ class FirstEnv:
         self.spaces = env.spaces
         self.observation_space, self.action_space = env.spaces
         self.close = env.close
+        if isinstance(env, HasStatistics):
+            self.statistics, self.use_statistics = env.statistics, env.use_statistics
 
     def reset(self) -> Any:
         self._observation = self._env.reset()
