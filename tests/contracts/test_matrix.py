@@ -91,7 +91,8 @@ def cells(algos, samplers, runners):
 
 def with_ray(SamplerCls, runners, pairs):
     """Parameters of the tests for samplers of Ray, whose actors take long to start."""
-    marks = [pytest.mark.full, pytest.mark.ray, pytest.mark.filterwarnings("ignore")]
+    marks = [pytest.mark.full, pytest.mark.ray, pytest.mark.timeout(600)]
+    marks.append(pytest.mark.filterwarnings("ignore"))
     return [
         pytest.param(name, SamplerCls, runners[runner], id=f"{name}-ray-{runner}", marks=marks)
         for name, runner in pairs
@@ -99,9 +100,10 @@ def with_ray(SamplerCls, runners, pairs):
 
 
 @pytest.fixture(autouse=True)
-def _as_before(request):
+def _as_before(request, monkeypatch):
     if request.node.get_closest_marker("ray"):
         request.getfixturevalue("ray_cluster")
+        monkeypatch.setenv("RLPYT_START_METHOD", "spawn")  # What Ray has started fails in a fork.
         yield  # Ray keeps and replaces processes as it likes.
         return
     processes = descendants()
@@ -137,7 +139,7 @@ def check_end(witness, n_children, n_processes):
 @pytest.mark.parametrize(
     ("name", "SamplerCls", "RunnerCls"),
     cells(SYNC_ALGOS, SAMPLERS, SYNC_RUNNERS)
-    + with_ray(RaySampler, SYNC_RUNNERS, [("A2C", "SyncRl"), ("DQN", "MinibatchRlEval")]),
+    + with_ray(RaySampler, SYNC_RUNNERS, [("A2C", "MinibatchRl"), ("DQN", "MinibatchRlEval")]),
 )
 def test_synchronous(name, SamplerCls, RunnerCls, tmp_path):
     n_ranks = N_RANKS.get(RunnerCls, 1)

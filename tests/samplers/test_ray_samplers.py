@@ -242,8 +242,8 @@ def test_a_lost_node_is_replaced(ray_cluster):
 
 @full
 def test_too_few_cpus(ray_cluster):
-    with pytest.raises(ValueError, match="asks for 4 actors, each of cpus_per_actor 2, but the"):
-        start(RaySampler, 4, cpus_per_actor=2)
+    with pytest.raises(ValueError, match="asks for 4 actors, each of cpus_per_actor 8, but the"):
+        start(RaySampler, 4, cpus_per_actor=8)
 
 
 @pytest.mark.parametrize("address", ["localhost:1", "nonsense"])
@@ -254,7 +254,7 @@ def test_a_wrong_address(address):
 
 
 LOSES_HEAD = """
-import sys, threading, time, warnings
+import threading, time, warnings
 warnings.simplefilter("ignore")
 from ray.cluster_utils import Cluster
 from rlpyt.samplers.ray.sampler import RaySampler
@@ -263,17 +263,10 @@ from tests.samplers.parallel_parts import start
 node = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
 cluster.add_node(**node)
-processes = cluster.head_node.all_processes
-
-def kill():
-    time.sleep(1)
-    for name in sys.argv[1:]:
-        for each in processes[name]:
-            each.process.kill()
-
+(head,) = cluster.head_node.all_processes["gcs_server"]
 sampler, _ = start(RaySampler, 2, address=cluster.address)
 sampler.obtain_samples(0)
-threading.Thread(target=kill).start()
+threading.Timer(1, head.process.kill).start()
 begin, itr = time.monotonic(), 1
 try:
     while time.monotonic() < begin + 90:
@@ -286,14 +279,13 @@ finally:
 
 
 @full
-@pytest.mark.parametrize("lost", [["gcs_server"], ["gcs_server", "raylet"]], ids=len)
-def test_a_lost_head_ends_the_run_with_one_error(lost):
+def test_a_lost_head_ends_the_run_with_one_error():
     """Ray itself would end the program after 60 s, without an exception."""
     pytest.importorskip("ray", reason="needs pip install 'rlpyt[ray]'")
     root = Path(__file__).parents[2]
     env = {**os.environ, "PYTHONPATH": str(root), "RAY_worker_niceness": "0"}
     process = subprocess.run(
-        [sys.executable, "-c", LOSES_HEAD, *lost],
+        [sys.executable, "-c", LOSES_HEAD],
         cwd=root,
         env=env,
         capture_output=True,

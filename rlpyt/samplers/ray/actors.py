@@ -19,6 +19,7 @@ from rlpyt.utils.names import import_extra
 CHECK_S = 0.5  # Seconds between checks for what is late, or to be stopped.
 CLOSE_S = 5.0  # Seconds that environments have to close.
 HEAD_S = 20.0  # Seconds without an answer after which the head of the cluster counts as lost.
+LOST = "the head of the Ray cluster, {}, is lost: start it again, and resume the run"
 START_S = 600.0  # Seconds that an actor has to start, on a busy machine.
 
 
@@ -73,6 +74,7 @@ class Actors:
         self._is_ours = not self._ray.is_initialized()
         if self._is_ours:
             _join(self._ray, address or os.environ.get("RAY_ADDRESS", "local"))
+        self._errors = self._ray.exceptions.RayError
         self._head = self._ray.get_runtime_context().gcs_address
         self._head_seen, self._thread = time.monotonic(), ThreadPoolExecutor(1)
         try:
@@ -142,7 +144,7 @@ class Actors:
                 call = self._pending.pop(done[0])
                 try:
                     result = self._watched(self._ray.get, done[0])
-                except self._ray.exceptions.RayError as error:
+                except self._errors as error:
                     self._restart(call, error)
                 else:
                     self._deadlines[call.actor] = now + self._timeout_s
@@ -172,6 +174,8 @@ class Actors:
         reason = error or f"there is no result after {self._timeout_s:g} s"
         failure = f"{self._labels[call.actor]} failed in {call.method}: {reason}"
         n, limit = len(self._restart_times), self._max_restarts
+        if not _answers(self._head):
+            raise WorkerError(LOST.format(self._head)) from error
         # No new actor could start, or load the state, either.
         is_final = call.method in ("statistics", "load_state_dict") and error is not None
         number = f"\nIn this hour it is failure {n + 1}, and {limit} restarts are allowed."
@@ -196,11 +200,9 @@ class Actors:
         while self._has_head() and not wait([future], CHECK_S).done:
             pass
         error = future.exception() if future.done() else TimeoutError()
-        if isinstance(error, OSError) or not self._has_head():
-            raise WorkerError(
-                f"the head of the Ray cluster, {self._head}, is lost: start the cluster again, and "
-                "resume the run from its last snapshot"
-            ) from error
+        is_broken = isinstance(error, OSError) and not isinstance(error, self._errors)
+        if is_broken or not self._has_head():
+            raise WorkerError(LOST.format(self._head)) from error
         return future.result()
 
     def _has_head(self) -> bool:
