@@ -199,7 +199,7 @@ def test_asynchronous(name, SamplerCls, RunnerCls, tmp_path):
         assert replay.n_read == N_ITRS
     else:
         assert replay.t == N_ITRS * T
-    if name == "R2D1":
+    if name == "R2D1" and SamplerCls is not AsyncRaySampler:  # Its actors may change columns.
         stored = replay.samples.done[: N_ITRS * T]
         states = replay.samples_prev_rnn_state.h[1 : len(stored) // STORED_EVERY]
         assert states_begin_with_episodes(states, stored[STORED_EVERY - 1 : -1 : STORED_EVERY])
