@@ -424,18 +424,15 @@ def assert_all_are_gone(process, workers, shared):
     wait_until(lambda: not any(map(os.path.exists, shared)))
 
 
-@pytest.mark.slow
+@pytest.mark.full  # test_sync_rl and test_resume kill runs with workers.
 @pytest.mark.parametrize(
     ("method", "how", "indices"),
     [
         ("fork", "kill", "02"),
-        *[
-            ("fork", "end", "02"),
-            ("fork", "interrupt", "02"),
-            ("spawn", "interrupt", "0"),
-            ("forkserver", "kill", "1"),
-        ]
-        * FULL,
+        ("fork", "end", "02"),
+        ("fork", "interrupt", "02"),
+        ("spawn", "interrupt", "0"),
+        ("forkserver", "kill", "1"),
     ],
 )
 def test_the_workers_end_with_the_samplers(tmp_path, method, how, indices):

@@ -3,10 +3,7 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import textwrap
-from pathlib import Path
 
 import psutil
 import pytest
@@ -22,6 +19,7 @@ from rlpyt.experiments.sweeps.launch import (
     run_experiments,
 )
 from rlpyt.experiments.sweeps.run import RUNNING, read_status
+from tests.forked import fork
 from tests.selection import FULL
 from tests.waiting import wait_until
 
@@ -187,35 +185,19 @@ def test_failures_are_reported_and_the_others_run(script, tmp_path, capfd):
     assert next(tmp_path.rglob("failed.txt")).read_text() == f"3\t0\t{failed.log_dir}\n"
 
 
-@pytest.mark.slow
-def test_a_sweep_that_is_ended_takes_its_runs_along(script, tmp_path):
-    env = {**os.environ, "PYTHONPATH": str(Path(launch.__file__).parents[3])}
-    managers = {}
-    for number in (signal.SIGTERM, *[signal.SIGINT] * FULL):
-        program = tmp_path / f"sweep_{number}.py"
-        program.write_text(
-            textwrap.dedent(f"""
-            from rlpyt.experiments.sweeps import launch, sweep
-            sweep.END_TIMEOUT_S = 2.0
-            directory = {str(tmp_path / str(number))!r}
-            code = {CODE.replace("1cpr", "1cpr_0saf")!r}
-            launch.run_experiments({str(script)!r}, code, directory, 1, [dict(sleep=60)], ["a"])
-            """)
-        )
-        managers[number] = subprocess.Popen([sys.executable, str(program)], env=env)
-    try:
-        for number, manager in managers.items():
-            log_dir = str(tmp_path / str(number) / "a")
-            wait_until(lambda log_dir=log_dir: read_status(log_dir, 0).state == RUNNING)
-            children = psutil.Process(manager.pid).children(recursive=True)
-            manager.send_signal(number)
-            assert manager.wait(40) != 0
-            _, alive = psutil.wait_procs(children, timeout=15)
-            assert not alive
-    finally:
-        for manager in managers.values():
-            manager.kill()
-            manager.wait()
+@pytest.mark.parametrize("number", [signal.SIGTERM, *[signal.SIGINT] * FULL])
+def test_a_sweep_that_is_ended_takes_its_runs_along(number, script, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "END_TIMEOUT_S", 2.0)
+    code, variants = CODE.replace("1cpr", "1cpr_0saf"), [{"sleep": 60}]
+    launched = script, code, str(tmp_path / "s"), 1, variants, ["a"]
+    manager = fork(run_experiments, *launched, output=tmp_path / "output")
+    wait_until(lambda: read_status(str(tmp_path / "s" / "a"), 0).state == RUNNING)
+    children = psutil.Process(manager.pid).children(recursive=True)
+    os.kill(manager.pid, number)
+    manager.join(40)
+    assert manager.exitcode != 0
+    _, alive = psutil.wait_procs(children, timeout=15)
+    assert not alive
 
 
 def test_lengths_have_to_agree(script):

@@ -1,11 +1,8 @@
 """Sweeps that are launched again: after their end, after failures, after a kill."""
 
 import json
-import os
 import platform
-import signal
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -17,6 +14,7 @@ from rlpyt.experiments.sweeps.launch import SweepError, run_experiments
 from rlpyt.experiments.sweeps.run import read_status
 from rlpyt.experiments.sweeps.slots import slots_of
 from rlpyt.experiments.sweeps.variant import save_variant
+from tests.forked import fork
 from tests.waiting import wait_until
 
 TWO_SLOTS = encode_affinity(2, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False)
@@ -95,32 +93,22 @@ def test_failed_runs_are_tried_again_if_asked(script, tmp_path):
     assert not (tmp_path / "s" / "failed.txt").exists()
 
 
-@pytest.mark.slow
 def test_killed_launcher(script, tmp_path):
     """Exactly the missing runs are made, and interrupted ones go on where they were."""
     names, n_seeds = [f"v{n}" for n in range(4)], 2
-    program = tmp_path / "sweep.py"
     variants = [{"sleep": 0.2}] * len(names)
-    program.write_text(
-        textwrap.dedent(f"""
-        from rlpyt.experiments.sweeps import launch, sweep
-        sweep.POLL_INTERVAL_S = 0.02
-        launch.run_experiments(
-            {str(script)!r}, {TWO_SLOTS!r}, {str(tmp_path / "s")!r}, {n_seeds}, {variants}, {names}
-        )
-        """)
-    )
-    env = {**os.environ, "PYTHONPATH": str(Path(run.__file__).parents[3])}
-    launcher = subprocess.Popen([sys.executable, str(program)], env=env)
+    whole = {"n_seeds": n_seeds, "variants": variants}
+    output = tmp_path / "output"
+    launcher = fork(launch, tmp_path / "s", script, names, output=output, **whole)
 
     def is_in_the_middle():
         states = [s["state"] for s in statuses(tmp_path).values()]
         return states.count(run.FINISHED) >= 4 and run.RUNNING in states
 
     wait_until(is_in_the_middle)
-    launcher.send_signal(signal.SIGKILL)
-    launcher.wait()
-    launch(tmp_path / "s", script, names, n_seeds, variants=variants)
+    launcher.kill()
+    launcher.join()
+    launch(tmp_path / "s", script, names, **whole)
     after = statuses(tmp_path)
     assert len(after) == 8
     assert {s["state"] for s in after.values()} == {run.FINISHED}

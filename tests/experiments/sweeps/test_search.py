@@ -1,10 +1,7 @@
 """Grids, random draws, and trials of Optuna that are real processes."""
 
-import os
-import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +18,7 @@ from rlpyt.experiments.sweeps.spaces import (
     random_variants,
 )
 from rlpyt.experiments.sweeps.variant import load_variant
+from tests.forked import fork
 from tests.waiting import wait_until
 
 CODE = encode_affinity(1, cpu_per_run=1, hyperthread_offset=0, n_socket=1, set_affinity=False)
@@ -151,29 +149,16 @@ def test_a_search_whose_trials_have_no_number_is_no_success(tmp_path, script, op
         search(tmp_path, script, 2)
 
 
-@pytest.mark.slow
 def test_a_killed_search_goes_on(script, tmp_path, optuna):
     """Of four trials one finished, one failed, one was killed with its launcher, one is new."""
     log_dirs = [tmp_path / "s" / f"trial_000{n}" for n in range(4)]
     for n, marker in ((1, "broken"), (2, "slow")):
         log_dirs[n].mkdir(parents=True)
         (log_dirs[n] / marker).touch()
-    program = tmp_path / "search.py"
-    program.write_text(
-        textwrap.dedent(f"""
-        from rlpyt.experiments.sweeps.search import run_search
-        from rlpyt.experiments.sweeps.spaces import Choice, Real
-        run_search(
-            {str(script)!r}, {CODE!r}, {str(tmp_path / "s")!r}, {SPACE!r}, 3, metric="Score",
-            base={{"runner": {{"n_steps": 5}}}},
-        )
-        """)
-    )
-    env = {**os.environ, "PYTHONPATH": str(Path(run.__file__).parents[3])}
-    launcher = subprocess.Popen([sys.executable, str(program)], env=env)
+    launcher = fork(search, tmp_path, script, 3, output=tmp_path / "output")
     wait_until(lambda: list(log_dirs[2].glob("run_0/progress.csv")))
     launcher.kill()
-    launcher.wait()
+    launcher.join()
     again = search(tmp_path, script, 4)
     assert [read_status(str(log_dir), 0).attempt for log_dir in log_dirs] == [1, 1, 2, 1]
     states = [trial.state.name for trial in again.trials]
