@@ -30,6 +30,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 torch.set_num_threads(1)
+gc.disable()  # Until all is imported, see pytest_collection_finish.
 # A forked process leaves the garbage of its parent alone: the end of a process group would wait.
 os.register_at_fork(after_in_child=gc.freeze)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -52,6 +53,12 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
     """Let a module, as it is imported, draw the same numbers in every run: weights of models."""
     if isinstance(collector, pytest.Module):
         seed_all()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keep what was imported out of all garbage collections: each would take a quarter second."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
