@@ -736,7 +736,7 @@ def test_entries_to_show_are_those_of_a_vector():
         gym.SelectObservation(gymnasium.make("FrozenLake-v1"), [0])
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_ids_are_registered_in_the_process_that_makes_the_environment():
     # A worker that was spawned, or a program of ``rlpyt train --print``, did not know them.
     ids = {"minatar": "MinAtar/Breakout-v1", "ale_py": "ALE/Breakout-v5"}

@@ -10,6 +10,7 @@ import pytest
 from rlpyt.processes.primitives import Barrier, CountedQueue, Semaphore
 from rlpyt.processes.supervisor import Supervisor, WorkerError
 from rlpyt.utils.synchronize import drain_queue
+from tests.selection import FULL
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def answer(question, reply, n):
         reply.release()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", *["spawn"] * FULL])  # test_sync_rl spawns.
 def test_semaphores(method):
     supervisor = Supervisor(method)
     question, reply = Semaphore(supervisor), Semaphore(supervisor, released_by=0)

@@ -202,7 +202,7 @@ def put_and_sleep(items, ready):
     fail("hang")
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", *["spawn"] * FULL])
 def test_the_end_closes_all_files(method):
     supervisors = [Supervisor(method) for _ in range(2)]
     for supervisor in supervisors:

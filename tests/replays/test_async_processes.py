@@ -30,7 +30,7 @@ WAIT_S = 60.0
 fork = mp.get_context("fork")
 
 
-@pytest.fixture(params=["fork", "spawn"])
+@pytest.fixture(params=["fork", *["spawn"] * FULL])
 def context(request):
     """The default context, set to each start method."""
     before = mp.get_start_method(allow_none=True)
@@ -62,7 +62,6 @@ def append_and_update(buffers, batches, tell):
         tell.send((buffer.t, rows, type(buffer.sample_batch(2)).__name__))
 
 
-@pytest.mark.slow
 def test_child_writes_and_parent_reads(context):
     """All buffers in one child, since a spawned one takes seconds to import what it needs."""
     made = [cell.make() for cell in PRIORITIZED]

@@ -16,7 +16,6 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import namedarraytuple
 from tests.envs.lock import Lock, is_open_lock, lock_reward, make_lock
 from tests.learning.test_dqn import SEEDS, best_return
-from tests.selection import FULL
 
 Observation = namedarraytuple("Observation", ["observation", "achieved_goal", "desired_goal"])
 TlRecord = extended(SamplesToBuffer, ("timeout", "last_observation"), "Tl")
@@ -107,8 +106,9 @@ def test_refused(kwargs, name):
         HindsightReplayBuffer(**{**example, **kwargs}, size=40, B=2, compute_reward=distance)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("bootstrap_timelimit", [False, True] if FULL else [True])
+@pytest.mark.parametrize("bootstrap_timelimit", [False, True])
 def test_a_task_with_goals_is_learned(bootstrap_timelimit, seed):
     BufferCls = TlHindsightReplayBuffer if bootstrap_timelimit else HindsightReplayBuffer
     buffer = partial(BufferCls, compute_reward=lock_reward, compute_terminated=is_open_lock)

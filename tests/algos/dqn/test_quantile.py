@@ -214,44 +214,6 @@ class TestBoth:
         assert len(info.loss) == algo.updates_per_optimize
         assert 0 < max(info.tdAbsErr) <= 1
 
-    @pytest.mark.parametrize(
-        "variant",
-        [
-            {
-                "double_dqn": True,
-                "prioritized_replay": True,
-                "n_step_return": 2,
-                "noisy": True,
-                "dueling": True,
-            },
-        ],
-    )
-    def test_learns_the_reward_of_each_action(
-        self, AlgoCls: Any, make_agent: Any, settings: Any, variant: dict[str, Any]
-    ) -> None:
-        """Every step ends an episode, so that the value of an action is its reward."""
-        variant = dict(variant)
-        model_kwargs = {name: variant.pop(name) for name in ("noisy", "dueling") if name in variant}
-        agent = make_agent(8, **{**model_kwargs, "hidden_sizes": [32]})
-        algo = make_algo(
-            AlgoCls,
-            agent,
-            learning_rate=1e-2,
-            batch_size=32,
-            replay_ratio=16,
-            replay_size=512,
-            **settings,
-            **variant,
-        )
-        rng = np.random.default_rng(0)
-        for itr in range(100):
-            algo.optimize_agent(itr, batch(rng, done=1.0))
-        agent.eval_mode(1)
-        observation = torch.rand(100, 3) - 0.5
-        q = agent.step(observation, torch.zeros(100, dtype=torch.int64), torch.zeros(100))
-        expected = torch.arange(4) + observation[:, :1]
-        assert (q.agent_info.q - expected).abs().mean() < 0.2
-
     def test_learns_the_distribution_of_rewards(
         self, AlgoCls: Any, make_agent: Any, settings: Any
     ) -> None:
