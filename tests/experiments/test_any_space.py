@@ -55,7 +55,7 @@ ALGORITHMS = {
 
 CONTINUOUS = ("ddpg", "td3", "sac", "redq", "droq", "tqc", "crossq", "sac_lstm", "sac_v", "d4pg")
 # Writing files takes seconds: one with memory and continuous actions; with ``RLPYT_FULL=1`` one
-# algorithm of each kind of agent.
+# algorithm of each kind of agent, and ONNX, which docs/deploy.md has of a feed-forward network.
 EXPORTED = ["iqn", "sac_lstm"]
 if FULL:
     EXPORTED += ["dqn", "rainbow", "r2d1", "ppo", "ppo_lstm", "td3", "sac", "sac_discrete"]
@@ -122,7 +122,7 @@ def is_exported(name, directory):
         warnings.simplefilter("ignore")  # Of torch 2.6.
         program = torch.export.load(files[0]).module()
     graphs = [lambda feeds: program(*map(torch.from_numpy, feeds))]
-    if all(map(find_spec, ("onnx", "onnxscript", "onnxruntime"))):
+    if FULL and all(map(find_spec, ("onnx", "onnxscript", "onnxruntime"))):
         from onnxruntime import InferenceSession
 
         agent.export(files[1])
