@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import math
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.collectors import DecorrelatingStartCollector
 from rlpyt.utils.logging import context
+from tests.envs.stub_emulator import use_stub
 from tests.selection import FULL
 
 FILES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
@@ -43,7 +45,8 @@ RUNS = [
     ("rainbow_pong", dict(n_steps=104, min_steps_learn=100, replay_size=1000), True),
     ("tmaze_r2d1", dict(n_steps=1500), True),
 ]
-LONG = {"atari_dqn_async_gpu", "atari_dqn_async_serial", "example_7"}  # With ``RLPYT_FULL=1``.
+# With ``RLPYT_FULL=1``; below, cartpole_dqn is resumed.
+LONG = {"atari_dqn_async_gpu", "atari_dqn_async_serial", "cartpole_dqn", "example_7"}
 if FULL:
     RUNS += [
         ("any_env_ppo", dict(n_steps=1024, recurrent=True, env_id="Pendulum-v1"), True),
@@ -64,6 +67,8 @@ if FULL:
 def _leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Logs go to a directory of the test's own; evaluations and random starts are short."""
     monkeypatch.setattr(context, "LOG_DIR", str(tmp_path))
+    if find_spec("ale_py"):
+        use_stub(monkeypatch)
     whole = BaseSampler._eval_time_limit
 
     def time_limit(self: BaseSampler) -> int | None:

@@ -175,8 +175,8 @@ PARALLEL = [
     if not (name in WAITING and sampler[0] is VectorSampler)
     if FULL or name not in REPEATED
 ]
-CHECKPOINT, END = 80, 160  # Steps.
-WITH_CHECKPOINTS = {"checkpoint_interval_steps": CHECKPOINT}
+CHECKPOINT, END = 80, 120  # Steps.
+WITH_CHECKPOINTS = {"checkpoint_interval_steps": CHECKPOINT, "n_steps": END}
 
 
 def aspects(cell):
@@ -222,12 +222,12 @@ def test_memory_meets_every_kind_of_sampler():
 @pytest.mark.parametrize("name", SERIAL)  # Others equal runs of other samplers, below.
 def test_equal_runs(name, whole, tmp_path):
     """Also if one of them evaluates and saves checkpoints on its way."""
-    assert_equal_snapshots(whole(name)[1], run(CASES[name], MinibatchRl, tmp_path))
+    assert_equal_snapshots(whole(name)[1], run(CASES[name], MinibatchRl, tmp_path, n_steps=END))
 
 
 @pytest.mark.parametrize("name", SERIAL)
 def test_runs_with_other_seeds_differ(name, whole, tmp_path):
-    other = run(CASES[name], MinibatchRl, tmp_path, seed=6)
+    other = run(CASES[name], MinibatchRl, tmp_path, seed=6, n_steps=END)
     with pytest.raises(AssertionError):
         assert_equal_snapshots(whole(name)[1], other)
 
@@ -296,8 +296,8 @@ def test_a_run_is_that_of_the_serial_sampler_and_ends_so_if_resumed(
     run(CASES[name], runner_of(evaluates), tmp_path, seed=77, **kwargs)
     assert_equal_states(*(state_of(checkpoint(path, END)) for path in (directory, tmp_path)))
     rows = rows_without_times(tmp_path)
-    assert [row["Diagnostics/CumSteps"] for row in rows] == ["120", "160"]
-    assert rows == rows_without_times(directory)[-2:]
+    assert [row["Diagnostics/CumSteps"] for row in rows] == [str(END)]
+    assert rows == rows_without_times(directory)[-1:]
 
 
 # --- Objects that serve again ---------------------------------------------------------------------
@@ -307,9 +307,9 @@ AGAIN = ["r2d1 waiting", "sac_lstm", "ppo normalized"]
 
 @pytest.mark.parametrize("name", list(CASES) if FULL else AGAIN)
 def test_objects_of_a_run_serve_an_equal_one(name, tmp_path):
-    first = CASES[name](MinibatchRl, seed=5, n_steps=160, log_interval_steps=40)
+    first = CASES[name](MinibatchRl, seed=5, n_steps=80, log_interval_steps=40)
     parts = {"algo": first.algo, "agent": first.agent, "sampler": first.sampler}
-    again = MinibatchRl(**parts, seed=5, n_steps=160, log_interval_steps=40)
+    again = MinibatchRl(**parts, seed=5, n_steps=80, log_interval_steps=40)
     for k, runner in enumerate((first, again)):
         with logger_context(tmp_path, k, "test", snapshot_mode="last", override_prefix=True):
             runner.train()
@@ -319,7 +319,7 @@ def test_objects_of_a_run_serve_an_equal_one(name, tmp_path):
 
 def test_a_runner_made_after_a_run_evaluates_from_its_start(tmp_path):
     """It used to wait for the first update, of which the algorithm kept the number."""
-    settings = {"seed": 5, "n_steps": 160, "log_interval_steps": 40}
+    settings = {"seed": 5, "n_steps": 80, "log_interval_steps": 40}
     runner = CASES["dqn"](MinibatchRlEval, **settings)
     parts = {"algo": runner.algo, "agent": runner.agent, "sampler": runner.sampler}
     for k in range(2):

@@ -1,4 +1,4 @@
-"""A few iterations of Pong with each method, from the emulator to the updated network."""
+"""A few iterations of a game with each method, from the images to the updated network."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.envs.atari.atari_env import AtariEnv
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.envs.stub_emulator import use_stub
 from tests.selection import FULL
 
 EXTENSIONS = {"double_dqn": True, "prioritized_replay": True, "n_step_return": 3}
@@ -39,7 +40,8 @@ METHODS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS if FULL else ["iqn-extended"])
-def test_pong(name: str) -> None:
+def test_a_game(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_stub(monkeypatch)
     make_algo, make_agent, options = METHODS[name]
     small = {"fc_sizes": 8, "channels": [4, 4], "kernel_sizes": [8, 4], "strides": [4, 4]}
     agent = make_agent(model_kwargs={**small, "paddings": [0, 0], **options})
