@@ -88,8 +88,8 @@ def test_images_go_from_oldest_to_newest():
 def test_gray_levels_are_those_of_the_emulator(game):
     env = AtariEnv(game)
     frame = np.zeros(env.ale.getScreenDims(), np.uint8)
-    for step in range(40):
-        play(env, 5, seed=step)
+    for step in range(8):
+        play(env, 25, seed=step)
         env._get_screen(1)
         assert np.array_equal(env._raw_frame_1, env.ale.getScreenGrayscale(frame) or frame)
 

@@ -153,5 +153,5 @@ def test_doors_in_compiled_updates(make, seed):
 @pytest.mark.parametrize(("make", "settings"), [(ppo, {"epochs": 1}), (dqn, {"replay_ratio": 1})])
 def test_no_forbidden_action_in_a_long_run(make, settings):
     """Doors end the run at the first one; 1e5 steps with ``RLPYT_FULL=1``."""
-    n_steps = 1e5 if FULL else 5e3
+    n_steps = 1e5 if FULL else 2e3
     train(MinibatchRl, *make(**settings), n_steps=n_steps, log_interval_steps=n_steps, seed=0)

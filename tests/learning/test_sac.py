@@ -70,7 +70,7 @@ def test_pendulum(AlgoCls, AgentCls, settings, agent, seed):
 )
 def test_bounds_that_differ_from_dimension_to_dimension(AlgoCls, AgentCls, settings, seed):
     sampler = make_sampler(lambda **kwargs: GymEnvWrapper(Aiming(**kwargs)), 5, 50, batch_B=4)
-    algo = AlgoCls(**{**SETTINGS, "discount": 0.5, **settings})
+    algo = AlgoCls(**{**SETTINGS, "discount": 0.5, "replay_ratio": 64, **settings})
     best = best_return(algo, AgentCls(**SMALL), sampler, n_steps=20e3, threshold=4, seed=seed)
     assert best >= 4, "of 5; the middle of the bounds reaches 0.6, and the nearest in [-1, 1] -2"
 

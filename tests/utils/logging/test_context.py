@@ -1,8 +1,7 @@
 import json
 import os
 import re
-import signal
-import subprocess
+import runpy
 import sys
 import time
 from contextlib import suppress
@@ -11,7 +10,6 @@ from datetime import datetime
 import pytest
 import torch
 
-import rlpyt
 from rlpyt.utils.logging import context, logger
 from rlpyt.utils.logging.context import (
     add_exp_param,
@@ -19,8 +17,7 @@ from rlpyt.utils.logging.context import (
     get_log_dir,
     logger_context,
 )
-
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(rlpyt.__file__)))
+from tests.forked import fork
 
 
 @pytest.fixture(autouse=True)
@@ -31,27 +28,13 @@ def log_dir(tmp_path, monkeypatch):
     return str(tmp_path / "data" / "exp")
 
 
-PRINT_LOG_DIR = """
-import importlib, os
-from rlpyt.utils.logging import context
-print(context.LOG_DIR)
-os.environ["RLPYT_LOG_DIR"] = "x/y"
-print(importlib.reload(context).LOG_DIR)
-"""
-
-
-def test_logs_are_below_the_current_directory_or_that_of_the_environment(tmp_path):
+def test_logs_are_below_the_current_directory_or_that_of_the_environment(tmp_path, monkeypatch):
     # An installed library logged into site-packages.
-    environment = {k: v for k, v in os.environ.items() if k != "RLPYT_LOG_DIR"}
-    printed = subprocess.run(
-        [sys.executable, "-c", PRINT_LOG_DIR],
-        cwd=tmp_path,
-        env={**environment, "PYTHONPATH": ROOT},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert printed.split() == [str(tmp_path / "data"), str(tmp_path / "x/y")]
+    monkeypatch.delenv("RLPYT_LOG_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert runpy.run_path(context.__file__)["LOG_DIR"] == str(tmp_path / "data")
+    monkeypatch.setenv("RLPYT_LOG_DIR", "x/y")
+    assert runpy.run_path(context.__file__)["LOG_DIR"] == str(tmp_path / "x/y")
 
 
 def test_get_log_dir(tmp_path):
@@ -346,36 +329,28 @@ def test_missing_tensorboard_is_named(log_dir, fresh_logger, monkeypatch):
 
 # A run that is killed.
 
-ENDLESS_RUN = """
-import torch
-from rlpyt.utils.logging import logger
-from rlpyt.utils.logging.context import logger_context
 
-with logger_context({log_dir!r}, 0, "a", snapshot_mode="last", override_prefix=True):
-    for itr in range(10**6):
-        logger.save_itr_params(itr, {{"itr": itr, "w": torch.full((2_000_000,), float(itr))}})
-        logger.record_tabular("itr", itr)
-        logger.record_tabular(f"new{{itr % 50}}", itr)
-        logger.dump_tabular()
-"""
+def run_endlessly(log_dir):
+    with logger_context(log_dir, 0, "a", snapshot_mode="last", override_prefix=True):
+        for itr in range(10**6):
+            logger.save_itr_params(itr, {"itr": itr, "w": torch.full((2_000_000,), float(itr))})
+            logger.record_tabular("itr", itr)
+            logger.record_tabular(f"new{itr % 50}", itr)
+            logger.dump_tabular()
 
 
-def test_killed_run_leaves_a_whole_csv_and_snapshot(log_dir, read_csv):
-    run = subprocess.Popen(
-        [sys.executable, "-c", ENDLESS_RUN.format(log_dir=log_dir)],
-        env={**os.environ, "PYTHONPATH": ROOT},
-        stdout=subprocess.DEVNULL,
-    )
+def test_killed_run_leaves_a_whole_csv_and_snapshot(log_dir, read_csv, tmp_path):
+    run = fork(run_endlessly, log_dir, output=tmp_path / "output")
     csv_path, snapshot = (os.path.join(log_dir, "run_0", n) for n in ("progress.csv", "params.pkl"))
     deadline = time.monotonic() + 60
-    while run.poll() is None and time.monotonic() < deadline:
+    while run.is_alive() and time.monotonic() < deadline:
         # In the middle of a save, with some rows behind it.
         if os.path.exists(snapshot + ".tmp") and len(read_csv(csv_path)) > 3:
             break
     else:
         pytest.fail("The run ended by itself, or never came to a save.")
-    os.kill(run.pid, signal.SIGKILL)
-    run.wait()
+    run.kill()
+    run.join()
     header, *rows = read_csv(csv_path)
     assert header[:3] == ["itr", "new0", "new1"]
     assert [row[0] for row in rows] == [str(itr) for itr in range(len(rows))]
