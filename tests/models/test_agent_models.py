@@ -245,15 +245,6 @@ class TestImages:
         q = self.model(images, None, None)
         torch.testing.assert_close(q, self.model(images.float(), None, None))
 
-    def test_partly_given_convolutions(self) -> None:
-        with pytest.raises(ValueError, match=r"channels=\[4\], kernel_sizes=\[8, 4, 3\]"):
-            AtariDqnModel(SMALL, A, channels=[4])
-
-    @pytest.mark.parametrize("ModelCls", [AtariDqnModel, AtariCatDqnModel, AtariFfModel])
-    def test_image_too_small(self, ModelCls) -> None:
-        with pytest.raises(ValueError, match="image_shape of height 7 and width 7 is too small"):
-            ModelCls((4, 7, 7), A)
-
 
 @pytest.mark.parametrize(("model", "shape", "out_shapes", "rnn"), RECURRENT, ids=name_of)
 class TestRecurrent:

@@ -127,20 +127,6 @@ class TestConv2d:
     def test_no_layers(self) -> None:
         model = Conv2dModel(3, [], [], [])
         assert model.conv_out_size(4, 5, c=3) == 60
-        with pytest.raises(ValueError, match="c is None"):
-            model.conv_out_size(4, 5)
-
-    @pytest.mark.parametrize("name", ["kernel_sizes", "strides", "paddings"])
-    def test_lists_of_different_length(self, name: str) -> None:
-        settings = {
-            "channels": [2, 2],
-            "kernel_sizes": [3, 3],
-            "strides": [1, 1],
-            "paddings": [0, 0],
-        }
-        settings[name] = [1]
-        with pytest.raises(ValueError, match=rf"{name}=\[1\].*of the same length"):
-            Conv2dModel(1, **settings)
 
 
 class TestConv2dHead:
@@ -160,19 +146,6 @@ class TestConv2dHead:
         images = torch.rand(2, 3, 10, 10)
         channels_last = images.contiguous(memory_format=torch.channels_last)
         torch.testing.assert_close(model(channels_last), model(images))
-
-    @pytest.mark.parametrize(
-        ("image_shape", "message"),
-        [
-            ((4, 7, 80), r"height 7 and width 80 is too small: 7 x 80 pixels.*Conv2d\(4, 16"),
-            ((4, 9, 11), r"height 9 and width 11 is too small: 1 x 1 pixels.*Conv2d\(16, 32"),
-            ((104, 80), r"image_shape=\(104, 80\) must be \(channels"),
-            ((4, 0, 80), r"image_shape=\(4, 0, 80\) must be \(channels"),
-        ],
-    )
-    def test_image_too_small(self, image_shape, message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            Conv2dHeadModel(image_shape, [16, 32], [8, 4], [4, 2], None)
 
 
 class TestDueling:

@@ -88,20 +88,6 @@ class TestKinds:
         assert kind.names == ("a", "b")
         assert [type(part) for part in kind.kinds] == [Choices, Box]
 
-    @pytest.mark.parametrize(
-        "space", [IntBox(1, 4), IntBox(-1, 2, shape=(2,)), wrapped(spaces.Box(1, 3, (), np.int64))]
-    )
-    def test_actions_count_from_0(self, space: Any) -> None:
-        with pytest.raises(ValueError, match="count from 0, up to a bound, in a wrapper"):
-            action_kind(space)
-
-    def test_unknown_spaces_are_refused(self) -> None:
-        class Graph:
-            shape = None
-
-        with pytest.raises(ValueError, match=r"cannot read the space .*Graph.*ModelCls"):
-            observation_kind(Graph())
-
 
 class TestEncoders:
     @pytest.mark.parametrize(

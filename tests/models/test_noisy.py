@@ -178,11 +178,6 @@ def test_initial_parameters() -> None:
     assert NoisyLinear(16, 2, sigma_init=0.1).weight_sigma[0, 0].item() == pytest.approx(0.1 / 4)
 
 
-def test_negative_deviations_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"sigma_init is -1.*at least 0"):
-        NoisyLinear(2, 3, sigma_init=-1)
-
-
 def test_state_is_means_and_deviations() -> None:
     layer = NoisyLinear(2, 3)
     layer.draw_noise()

@@ -162,10 +162,3 @@ def test_only_hidden_layer_is_before_the_fractions() -> None:
         "model.0.weight": (A, 8),
         "model.0.bias": (A,),
     }
-    with pytest.raises(ValueError, match=r"hidden_sizes is \[\]: give at least one"):
-        MlpIqnModel(OBS, A, hidden_sizes=[])
-
-
-def test_without_cosines() -> None:
-    with pytest.raises(ValueError, match="n_cosines is 0: make it at least 1"):
-        MlpIqnModel(OBS, A, n_cosines=0)
