@@ -1,7 +1,7 @@
 """Every algorithm trains with every sampler under every runner.
 
 The tables are in ``matrix_parts``. A further algorithm, sampler or runner is to be added there.
-By default every sampler and every runner meet, each sampler with an algorithm of every kind, and an
+By default every sampler meets several ranks, evaluation, memory and every use of data, and an
 algorithm of every family runs; with ``RLPYT_FULL=1`` any three meet.
 """
 
@@ -9,6 +9,7 @@ import gc
 import itertools
 import threading
 import weakref
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -69,16 +70,14 @@ FAMILIES = {
 }
 
 
-def kind_of(name):
-    """How batches are used: stored, queued or trained on at once; with states, or without."""
-    return "queued" if name in QUEUED else (ALGOS[name].is_recurrent, name in REPLAY)
-
-
 def aspects(cell):
-    """The family; the kind with each sampler, and with several ranks; samplers with runners."""
+    """Family, runner, and the pairs of sampler, ranks, evaluation, memory and use of data."""
     name, sampler, runner = cell
-    kind, has_ranks = kind_of(name), runner.startswith("Sync")
-    return {FAMILIES.get(name, name), (kind, sampler), (kind, has_ranks), (sampler, runner)}
+    use = "queued" if name in QUEUED else "stored" if name in REPLAY else "at once"
+    ranks, memory = f"ranks: {runner.startswith('Sync')}", f"memory: {ALGOS[name].is_recurrent}"
+    evaluation = f"evaluation: {runner.endswith('Eval')}"
+    family = FAMILIES.get(name, name)
+    return {family, runner, *combinations((sampler, ranks, evaluation, memory, use), 2)}
 
 
 def cells(algos, samplers, runners):
