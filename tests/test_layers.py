@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -59,10 +60,16 @@ def dotted_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
+@cache
+def nodes_of(source: str) -> list[ast.AST]:
+    """Every node of the syntax tree, which takes a second for the whole library."""
+    return list(ast.walk(ast.parse(source)))
+
+
 def imported_layers(source: str, module: str) -> Iterator[str]:
     """Every layer that ``source`` imports: at the top, inside functions, only for types."""
     package = module.rsplit(".", 1)[0].split(".")
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -81,7 +88,7 @@ def imported_layers(source: str, module: str) -> Iterator[str]:
 def imported_modules(source: str) -> set[str]:
     """Every ``x`` of ``import x`` and ``from x import ...``, and ``x.y`` of ``from x import y``."""
     names = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -100,18 +107,17 @@ def violations(source: str, module: str) -> list[str]:
 
 def defined_classes(*packages: str) -> set[str]:
     """The names of all public classes that ``packages`` define."""
-    trees = (ast.parse(path.read_text()) for path in modules(*packages))
     return {
         node.name
-        for tree in trees
-        for node in ast.walk(tree)
+        for path in modules(*packages)
+        for node in nodes_of(path.read_text())
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     }
 
 
 def identifiers(source: str) -> set[str]:
     """Every name and attribute that the code of ``source`` mentions (comments and strings not)."""
-    nodes = list(ast.walk(ast.parse(source)))
+    nodes = nodes_of(source)
     return {node.id for node in nodes if isinstance(node, ast.Name)} | {
         node.attr for node in nodes if isinstance(node, ast.Attribute)
     }
