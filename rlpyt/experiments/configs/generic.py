@@ -45,14 +45,14 @@ configs["rainbow"] = changed(
     algo=dict(prioritized_replay=True, pri_beta_steps=1e5),
     model=dict(dueling=True, noisy=True),
 )
-configs["qr_dqn"] = changed(configs["dqn"], roles=dict(algo="qr_dqn"))
-configs["iqn"] = changed(configs["dqn"], roles=dict(algo="iqn"))
+for _key in ("qr_dqn", "iqn"):
+    configs[_key] = changed(configs["dqn"], roles=dict(algo=_key))
 MUNCHAUSEN: dict[str, Config] = {
     name: dict(roles=dict(algo=name), algo=dict(double_dqn=False, n_step_return=1))
     for name in ("munchausen_dqn", "munchausen_iqn")
 }
-configs["munchausen_dqn"] = changed(configs["dqn"], **MUNCHAUSEN["munchausen_dqn"])
-configs["munchausen_iqn"] = changed(configs["iqn"], **MUNCHAUSEN["munchausen_iqn"])
+for _key, _settings in MUNCHAUSEN.items():
+    configs[_key] = changed(configs["dqn"], **_settings)
 configs["r2d1"] = changed(
     _SMALL,
     roles=dict(algo="r2d1"),
@@ -195,8 +195,6 @@ configs["redq"] = changed(configs["sac"], **REDQ)
 configs["droq"] = changed(configs["redq"], **DROQ)
 configs["tqc"] = changed(configs["sac"], **TQC)
 configs["crossq"] = changed(configs["sac"], **CROSSQ)
-configs["sac_v"] = changed(configs["sac"], roles=dict(algo="sac_v"))
-configs["ddpg"] = changed(configs["sac"], roles=dict(algo="ddpg"))
-configs["td3"] = changed(configs["sac"], roles=dict(algo="td3"))
-# The range of returns V_min to V_max depends on the task, and must be given.
-configs["d4pg"] = changed(configs["sac"], roles=dict(algo="d4pg"))
+# D4PG needs the range of returns, V_min to V_max, which depends on the task.
+for _key in ("sac_v", "ddpg", "td3", "d4pg"):
+    configs[_key] = changed(configs["sac"], roles=dict(algo=_key))

@@ -60,17 +60,16 @@ configs["young_tian_dqn"] = changed(
     optim=dict(alpha=0.95, eps=0.01, centered=True),
     sampler=dict(batch_T=1, batch_B=1),
 )
-configs["cat_dqn"] = changed(configs["dqn"], roles=dict(algo="cat_dqn"))
+for _key in ("cat_dqn", "qr_dqn", "iqn"):
+    configs[_key] = changed(configs["dqn"], roles=dict(algo=_key))
 configs["rainbow"] = changed(
     configs["cat_dqn"],
     agent=dict(eps_final=0),  # Noisy layers explore.
     algo=dict(prioritized_replay=True, pri_beta_steps=5e6, n_step_return=3),
     model=dict(dueling=True, noisy=True),
 )
-configs["qr_dqn"] = changed(configs["dqn"], roles=dict(algo="qr_dqn"))
-configs["iqn"] = changed(configs["dqn"], roles=dict(algo="iqn"))
-configs["munchausen_dqn"] = changed(configs["dqn"], **generic.MUNCHAUSEN["munchausen_dqn"])
-configs["munchausen_iqn"] = changed(configs["iqn"], **generic.MUNCHAUSEN["munchausen_iqn"])
+for _key, _settings in generic.MUNCHAUSEN.items():
+    configs[_key] = changed(configs["dqn"], **_settings)
 configs["r2d1"] = _minatar(
     "r2d1",
     algo=dict(learning_rate=2.5e-4, replay_size=1e6, min_steps_learn=1e4, eps_steps=1e5),

@@ -4,6 +4,8 @@ from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
 
+_GAME = dict(game="pong", clip_reward=False, horizon=int(27e3), num_img_obs=4)
+
 configs["r2d1"] = dict(
     roles=dict(algo="r2d1", env="atari"),
     agent={},
@@ -25,20 +27,8 @@ configs["r2d1"] = dict(
         pri_beta_final=0.6,
         input_priority_shift=2,
     ),
-    env=dict(
-        game="pong",
-        episodic_lives=True,
-        clip_reward=False,
-        horizon=int(27e3),
-        num_img_obs=4,
-    ),
-    eval_env=dict(
-        game="pong",
-        episodic_lives=False,
-        clip_reward=False,
-        horizon=int(27e3),
-        num_img_obs=4,
-    ),
+    env=dict(_GAME, episodic_lives=True),
+    eval_env=dict(_GAME, episodic_lives=False),
     model=dict(dueling=True),
     optim={},
     runner=dict(n_steps=100e6, log_interval_steps=1e6),
@@ -78,42 +68,26 @@ configs["r2d1_profile"] = changed(
     runner=dict(n_steps=1e6, log_interval_steps=1e6),
     sampler=dict(eval_max_trajectories=2),
 )
-configs["r2d1_prof_halftrain"] = changed(
-    configs["r2d1_profile"], algo=dict(batch_B=32, replay_ratio=0.5)
-)
-configs["r2d1_prof_quartertrain"] = changed(
-    configs["r2d1_profile"], algo=dict(batch_B=16, replay_ratio=0.25)
-)
+for _key, _batch_B in (("r2d1_prof_halftrain", 32), ("r2d1_prof_quartertrain", 16)):
+    _train = dict(batch_B=_batch_B, replay_ratio=_batch_B / 64)
+    configs[_key] = changed(configs["r2d1_profile"], algo=_train)
 configs["r2d1_long_4tr"] = changed(
     configs["r2d1_long"], algo=dict(replay_ratio=4), sampler=evaluated_in(12)
 )
 
 # Asynchronous sampling, named after the machine that the shapes are for.
-configs["async_gpu"] = changed(
-    configs["r2d1_long"],
-    roles=dict(sampler="gpu", runner="async"),
-    sampler=dict(batch_T=40, batch_B=256) | evaluated_in(20),
-)
-configs["async_alt_pabti"] = changed(
-    configs["r2d1_long"],
-    roles=dict(sampler="alternating", runner="async"),
-    sampler=dict(batch_T=40, batch_B=264) | evaluated_in(44),
-)
-configs["async_alt_dgx"] = changed(
-    configs["r2d1_long"],
-    roles=dict(sampler="alternating", runner="async"),
-    sampler=dict(batch_T=40, batch_B=312) | evaluated_in(78),
-)
-configs["async_alt_got"] = changed(
-    configs["r2d1_long"],
-    roles=dict(sampler="alternating", runner="async"),
-    sampler=dict(batch_T=40, batch_B=252) | evaluated_in(36),
-)
-configs["async_gpu_dgx"] = changed(
-    configs["r2d1_long"],
-    roles=dict(sampler="gpu", runner="async"),
-    sampler=dict(batch_T=40, batch_B=312) | evaluated_in(39),
-)
+for _key, _sampler, _batch_B, _n_eval in (
+    ("async_gpu", "gpu", 256, 20),
+    ("async_alt_pabti", "alternating", 264, 44),
+    ("async_alt_dgx", "alternating", 312, 78),
+    ("async_alt_got", "alternating", 252, 36),
+    ("async_gpu_dgx", "gpu", 312, 39),
+):
+    configs[_key] = changed(
+        configs["r2d1_long"],
+        roles=dict(sampler=_sampler, runner="async"),
+        sampler=dict(batch_B=_batch_B) | evaluated_in(_n_eval),
+    )
 
 configs["r2d1_test"] = changed(
     configs["r2d1_long"],
