@@ -161,15 +161,6 @@ def _replace_states(runs: Iterable[Run], states: Sequence[str], state: str) -> N
 
 
 @dataclass
-class _Trial:
-    """Trial of this launch: Optuna's trial, its runs, and the number of reported values."""
-
-    optuna_trial: Any
-    runs: list[Run]
-    n_reported: int = 0
-
-
-@dataclass
 class _Search:
     """Running search, which starts the trials of a study and reports their values."""
 
@@ -180,7 +171,7 @@ class _Search:
     runs_per_setting: int
     base: Mapping[str, Any] | None
     metric: str
-    open: dict[int, _Trial] = field(default_factory=dict)  # By the number in the directory's name.
+    open: dict[int, Any] = field(default_factory=dict)  # Trials by the number of their directory.
 
     def restore(self, retry_failed: bool) -> None:
         """Begin those trials of earlier launches again that were interrupted, or are retried."""
@@ -196,7 +187,7 @@ class _Search:
                 retry_failed if FAILED in of_runs else of_runs != {FINISHED}
             ):
                 self.study.enqueue_trial(trial.params)
-                self.open[n] = _Trial(self._ask(n), runs)
+                self.open[n] = self._ask(n)
                 _replace_states(runs, (FAILED,), INTERRUPTED)
 
     def _latest(self) -> dict[int, Any]:
@@ -220,9 +211,8 @@ class _Search:
                 continue
             if n not in self.open:
                 self.report_ended()
-                trial = self._ask(n)
-                self.open[n] = _Trial(trial, self._runs(n, trial.params))
-            for run in self.open[n].runs:
+                self.open[n] = self._ask(n)
+            for run in self._runs(n, self.open[n].params):
                 if n in self.open:  # Otherwise it was pruned meanwhile.
                     yield run
 
@@ -231,11 +221,10 @@ class _Search:
         self.report_ended()
         rejected = []
         for n, trial in list(self.open.items()):
-            for row, value in self._means(trial.runs)[trial.n_reported :]:
-                trial.optuna_trial.report(value, row)
-                trial.n_reported += 1
-            runs = [run for run in active if run in trial.runs]
-            if runs and trial.optuna_trial.should_prune():
+            self._report(n)
+            of_trial = self._runs(n, trial.params)
+            runs = [run for run in active if run in of_trial]
+            if runs and trial.should_prune():
                 self._close(n, self.optuna.trial.TrialState.PRUNED)
                 rejected += runs
         return rejected
@@ -243,18 +232,24 @@ class _Search:
     def report_ended(self) -> None:
         """Report the trials whose runs are over to the study."""
         for n, trial in list(self.open.items()):
-            state = self._state(trial.runs)
+            state = self._state(self._runs(n, trial.params))
             if state is not None:
                 self._close(n, state)
 
+    def _report(self, n: int) -> list[tuple[int, float]]:
+        """Report the values that Optuna does not have yet, and return all."""
+        trial = self.open[n]
+        reported = self.study.get_trials(deepcopy=False)[trial.number].intermediate_values
+        values = self._means(self._runs(n, trial.params))
+        for row, value in values:
+            if row not in reported:
+                trial.report(value, row)
+        return values
+
     def _close(self, n: int, state: Any) -> None:
-        trial = self.open.pop(n)
-        values = self._means(trial.runs)
-        for row, value in values[trial.n_reported :]:
-            trial.optuna_trial.report(value, row)
-            trial.n_reported += 1
+        values = self._report(n)
         last = values[-1][1] if state.name == "COMPLETE" else None
-        self.study.tell(trial.optuna_trial, last, state=state)
+        self.study.tell(self.open.pop(n), last, state=state)
 
     def _state(self, runs: Sequence[Run]) -> Any:
         """Return the state of a trial from its runs; None if it is not over."""
