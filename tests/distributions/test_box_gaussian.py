@@ -162,8 +162,3 @@ class TestClipping:
         assert torch.equal(self.d.log_likelihood(action, p), logli)
         action, _ = self.d.sample_loglikelihood(p, reparameterize=False)
         assert not action.requires_grad
-
-
-def test_bounds_must_be_in_order() -> None:
-    with pytest.raises(ValueError, match="not be above it"):
-        BoxGaussian([1.0], [0.0])

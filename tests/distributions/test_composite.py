@@ -57,8 +57,3 @@ def test_parts_may_be_composite(distribution) -> None:
     action = outer.sample(info)
     assert action.inner.force.shape == (3, 2)
     assert outer.log_likelihood(action, info).shape == (3,)
-
-
-def test_each_field_needs_a_distribution() -> None:
-    with pytest.raises(ValueError, match=r"1 distributions for the fields \('a', 'b'\)"):
-        CompositeDistribution(["a", "b"], [Categorical(dim=2)])

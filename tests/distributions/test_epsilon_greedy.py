@@ -115,7 +115,3 @@ class TestCategorical:
         # Raised RuntimeError: the truth value of a tensor was taken.
         assert distribution.sample(self.p, z=-self.z).item() == 1
         assert distribution.sample(self.p, -self.z.double()).item() == 1
-
-    def test_without_atoms(self) -> None:
-        with pytest.raises(ValueError, match="z is None: set the values of the atoms with set_z"):
-            CategoricalEpsilonGreedy(dim=2).sample(self.p)

@@ -72,9 +72,3 @@ def test_choices_that_are_missing_have_no_gradient() -> None:
     (d.entropy(p) + d.log_likelihood(torch.tensor([0, 0]), p)).backward()
     assert logits.grad is not None
     assert logits.grad[0].tolist() == pytest.approx([0.5, -0.5, 0.0], abs=1e-6)
-
-
-@pytest.mark.parametrize("nvec", [[], [3, 0]])
-def test_entries_without_choice_are_refused(nvec: list[int]) -> None:
-    with pytest.raises(ValueError, match="at least one entry, each of them at least 1"):
-        MultiCategorical(nvec)

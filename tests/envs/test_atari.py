@@ -285,32 +285,6 @@ def test_unknown_game_names_the_closest():
     assert isinstance(caught.value, OSError)
 
 
-def test_a_game_that_the_emulator_cannot_play_is_refused():
-    # Loading it would end the process.
-    with pytest.raises(OSError, match="combat"):
-        AtariEnv("combat")
-
-
-@pytest.mark.parametrize(
-    "kwargs",
-    [
-        {"frame_skip": 0},
-        {"frame_skip": 2.5},
-        {"num_img_obs": 0},
-        {"horizon": 0},
-        {"horizon": float("inf")},
-        {"max_start_noops": -1},
-        {"repeat_action_probability": 1.5},
-        {"repeat_action_probability": -0.1},
-        {"img_shape": (300, 80)},
-        {"img_shape": (84,)},
-    ],
-)
-def test_arguments_out_of_range_are_named(kwargs):
-    with pytest.raises(ValueError, match=next(iter(kwargs))):
-        AtariEnv(**kwargs)
-
-
 def test_arguments_are_properties_and_may_be_floats():
     env = AtariEnv("breakout", 2, 3, False, False, False, 7, 0.25, 27e3)
     assert (env.frame_skip, env.num_img_obs, env.max_start_noops, env.horizon) == (2, 3, 7, 27000)
@@ -331,14 +305,6 @@ def test_action_set(full, n):
     assert meanings[:4] == ["NOOP", "FIRE", *(["UP", "RIGHT"] if full else ["RIGHT", "LEFT"])]
     assert atari_env.ACTION_MEANING[17] == "DOWNLEFTFIRE"
     assert atari_env.ACTION_INDEX["UPFIRE"] == 10
-
-
-@pytest.mark.parametrize("action", [-1, 6])
-def test_actions_out_of_range_are_refused(action):
-    env = AtariEnv()
-    env.reset()
-    with pytest.raises(ValueError, match=f"action={action}"):
-        env.step(action)
 
 
 # --- Seeds and state ------------------------------------------------------------------------------
@@ -390,11 +356,6 @@ def test_state_continues_exactly(kwargs):
         assert a[1:] == b[1:]
         if a.env_info.traj_done:
             assert np.array_equal(env.reset(), other.reset())
-
-
-def test_state_of_another_game_is_refused():
-    with pytest.raises(ValueError, match="pong"):
-        AtariEnv("breakout").load_state_dict(AtariEnv("pong").state_dict())
 
 
 # --- Subclasses -----------------------------------------------------------------------------------

@@ -121,11 +121,6 @@ def test_rewards_of_another_shape_are_refused():
         DeviceEnvWrapper(env)
 
 
-def test_arrays_are_refused():
-    with pytest.raises(TypeError, match="VectorEnvWrapper"):
-        DeviceEnvWrapper(SyncVectorEnv([lambda: gym.make("CartPole-v1")]))
-
-
 @pytest.mark.parametrize("EnvCls", [control.TorchCartPole, control.TorchPendulum])
 @pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
 def test_control_is_that_of_gymnasium(EnvCls, mode):
@@ -158,11 +153,6 @@ def test_control_resets_the_environments_of_a_mask():
     ends = [env.step(torch.ones(3, 1))[3].tolist() for _ in range(5)]
     assert ends.index([False, True, False]) == 2
     assert ends[4] == [True, False, True]
-
-
-def test_unknown_names_are_refused():
-    with pytest.raises(ValueError, match="id"):
-        control.make("Acrobot-v1", 2)
 
 
 def test_shapes_of_tensors_are_compared():

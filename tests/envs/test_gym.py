@@ -476,12 +476,6 @@ def test_module_functions(monkeypatch):
 # --- make -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("env_id", ["CartPole-v7x", "CartPoll-v1"])
-def test_unknown_id_names_the_closest(env_id):
-    with pytest.raises(ValueError, match=f"{env_id}.*CartPole"):
-        gym.make(env_id)
-
-
 # --- State ----------------------------------------------------------------------------------------
 
 
@@ -678,12 +672,6 @@ def test_environments_may_have_slots():
     assert other.step(0).observation == 4
 
 
-def test_state_of_another_chain_is_refused():
-    env = gym.GymEnvWrapper(Scripted())
-    with pytest.raises(ValueError, match="layers"):
-        env.load_state_dict(gym.make("CartPole-v1").state_dict())
-
-
 @pytest.mark.parametrize(
     "env_id", ["CartPole-v1", "Pendulum-v1", "HalfCheetah-v5", "Ant-v5", "MinAtar/Seaquest-v1"]
 )
@@ -727,13 +715,6 @@ def test_tasks_without_velocities(whole, partial, action, shown, horizon):
         all_entries, some_entries = (step.observation for step in steps)
     assert envs[1].horizon == horizon
     assert gym.make(partial, max_episode_steps=7).horizon == 7
-
-
-def test_entries_to_show_are_those_of_a_vector():
-    with pytest.raises(ValueError, match="indexes=\\[0, 2\\]"):
-        gym.SelectObservation(Scripted(), [0, 2])
-    with pytest.raises(ValueError, match="vector"):
-        gym.SelectObservation(gymnasium.make("FrozenLake-v1"), [0])
 
 
 @pytest.mark.full

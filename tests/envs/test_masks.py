@@ -64,17 +64,6 @@ def test_masks_beside_the_fields_of_a_dictionary():
     assert env.observation_space.contains(observation)
 
 
-@pytest.mark.parametrize("mask", [{}, {"action_mask": np.ones(4)}, {"action_mask": np.zeros(3)}])
-def test_wrong_masks(mask):
-    with pytest.raises(ValueError, match="action_mask"):
-        ActionMaskWrapper(Everywhere(mask)).reset()
-
-
-def test_continuous_actions():
-    with pytest.raises(ValueError, match="Discrete"):
-        ActionMaskWrapper(Everything(continuous=True))
-
-
 def test_doors_refuse_forbidden_actions():
     env = Doors()
     env.reset(seed=0)

@@ -3,7 +3,6 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.vector import VectorEnvWrapper, make
@@ -164,12 +163,6 @@ def test_info_has_the_fields_of_the_step_without_masks_and_texts():
     assert info.inner._fields == ("twice",)
 
 
-def test_next_step_mode_without_partial_resets_is_refused():
-    # Its resets would appear as transitions that ignore their actions.
-    with pytest.raises(ValueError, match="partial_reset"):
-        VectorEnvWrapper(CartPoleVectorEnv(2))
-
-
 def test_next_step_mode_without_shared_memory_is_refused():
     # Its workers keep the flag of the automatic reset, which then is a step without an action.
     kwargs = {"vectorization_mode": "async", "max_episode_steps": 3}
@@ -194,18 +187,6 @@ def test_actions_have_the_type_of_those_of_one_environment():
     for env in (GymEnvWrapper(Precise()), vector):
         assert env.action_space.null_value().dtype == np.float32
     assert vector.sample_actions().dtype == np.float32
-
-
-def test_unknown_mode_is_refused():
-    env = gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")])
-    with pytest.raises(ValueError, match="autoreset_mode"):
-        VectorEnvWrapper(env, autoreset_mode="never")
-
-
-def test_partial_reset_of_a_vector_without_it_is_refused():
-    env = make_vector(2, partial_reset=False)
-    with pytest.raises(ValueError, match="max_decorrelation_steps=0"):
-        env.reset_some(np.array([True, False]), env.reset())
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -342,11 +323,6 @@ def test_atari_vector_is_atari_env_but_for_what_it_documents(game, kwargs):
     assert n_ends >= 2
     assert n_points > 0
     vector.close()
-
-
-def test_lives_of_atari_need_another_mode_than_same_step():
-    with pytest.raises(ValueError, match="episodic_lives"):
-        atari(autoreset_mode="same_step", episodic_lives=True)
 
 
 # --- EnvPool --------------------------------------------------------------------------------------
