@@ -36,6 +36,7 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.tensor import infer_leading_dims, select_at_indexes
+from tests.selection import each_once
 
 # --- Imports ------------------------------------------------------------------------------------
 
@@ -261,9 +262,10 @@ class OwnTrain(MinibatchRl):
         self.shutdown()
 
 
-@pytest.mark.parametrize("RunnerCls", [MinibatchRl, OwnTrain])
-@pytest.mark.parametrize("prioritized", [False, True])
-@pytest.mark.parametrize("AlgoCls", [DQN, R2D1])
+@pytest.mark.parametrize(
+    ("AlgoCls", "prioritized", "RunnerCls"),
+    each_once([DQN, R2D1], [False, True], [MinibatchRl, OwnTrain]),
+)
 def test_training_may_be_asked_for_too_early(
     AlgoCls: Any, prioritized: bool, RunnerCls: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

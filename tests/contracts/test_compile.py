@@ -254,9 +254,8 @@ def replace_the_optimizer(algo):
 @pytest.mark.parametrize(
     "change",
     [
-        change_an_option,
         replace_the_optimizer,
-        *[freeze_a_layer, change_a_number_of_a_part] * FULL,
+        *[change_an_option, freeze_a_layer, change_a_number_of_a_part] * FULL,
     ],
 )
 def test_what_a_program_changes_is_compiled_again(change):
@@ -373,7 +372,7 @@ class AsSampled(A2C):
         return loss.mean(), loss.mean(), loss.mean()
 
 
-@pytest.mark.parametrize("AlgoCls", [A2C, AsSampled, *[OnTop] * FULL])
+@pytest.mark.parametrize("AlgoCls", [AsSampled, *[A2C, OnTop] * FULL])
 def test_losses_get_the_same_samples_as_eager_ones(AlgoCls):
     # A program's own got those whose first actions and rewards of episodes were replaced.
     def make(RunnerCls, **kwargs):
@@ -447,7 +446,8 @@ def difference_after_updates(name, whole, n_updates):
     return greatest_difference(whole, resumed)
 
 
-@pytest.mark.parametrize("name", DICTIONARIES if FULL else ["dqn-dict"])
+@pytest.mark.full
+@pytest.mark.parametrize("name", DICTIONARIES)
 def test_dictionaries_of_observations(name):
     # In one update on one batch: in a whole run, Adam scales up the rounding of gradients near
     # zero. 20 updates of discrete SAC differ by 8e-5, with eps=1e-3 instead of 1e-8 by 2e-7.

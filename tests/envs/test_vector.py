@@ -8,6 +8,7 @@ from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.vector import VectorEnvWrapper, make
 from rlpyt.utils.buffer import leaves
 from tests.envs.vector_parts import MODES, Steps, make_vector
+from tests.selection import FULL
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -255,7 +256,7 @@ def play(env, n_steps):
     return [env.step(rng.integers(4, size=env.num_envs)) for _ in range(n_steps)]
 
 
-@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+@pytest.mark.parametrize("mode", ["next_step", *["same_step"] * FULL])
 def test_atari_is_cut_at_its_horizon_and_goes_on_dense(mode):
     steps = play(atari(episodic_lives=False, horizon=10, autoreset_mode=mode), 25)
     dones = [t for t, step in enumerate(steps) if step.done.any()]
@@ -285,10 +286,13 @@ def test_a_lost_life_ends_the_learners_episode_and_not_the_game():
 @pytest.mark.parametrize(
     ("game", "kwargs"),
     [
-        ("breakout", {}),
         ("qbert", {"clip_reward": False, "frame_skip": 3, "num_img_obs": 2}),
-        ("ms_pacman", {"img_shape": (105, 80), "full_action_space": True}),
         ("space_invaders", {"episodic_lives": False, "horizon": 120}),
+        *[
+            ("breakout", {}),
+            ("ms_pacman", {"img_shape": (105, 80), "full_action_space": True}),
+        ]
+        * FULL,
     ],
 )
 def test_atari_vector_is_atari_env_but_for_what_it_documents(game, kwargs):

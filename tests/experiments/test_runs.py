@@ -1,7 +1,6 @@
 """Runs as objects: trained by name, read, drawn, evaluated, printed as a program."""
 
-import subprocess
-import sys
+import runpy
 
 import gymnasium
 import numpy as np
@@ -55,11 +54,10 @@ def test_a_picture_is_drawn_and_written(run, tmp_path):
     assert (tmp_path / "curve.png").stat().st_size > 1000
 
 
-@pytest.mark.slow
 def test_its_program_makes_the_same_run(run, tmp_path):
     text = run.program().replace(str(run.directory.parent), str(tmp_path))
     (tmp_path / "program.py").write_text(text)
-    subprocess.run([sys.executable, tmp_path / "program.py"], check=True, capture_output=True)
+    runpy.run_path(tmp_path / "program.py", run_name="__main__")
     again = rlpyt.Run(tmp_path / "run_0")
     for name, values in run.progress.items():
         if "Time" not in name and "PerSecond" not in name:

@@ -573,15 +573,14 @@ class SignalAt(CountEnv):
 
 
 @pytest.mark.parametrize(
-    ("RunnerCls", "SamplerCls"),
+    ("RunnerCls", "SamplerCls", "n_steps"),  # In the first evaluation, or the second.
     [
-        (MinibatchRlEval, SerialSampler),
-        (MinibatchRlEval, CpuSampler),
-        (MinibatchRlEval, GpuSampler),
-        (SyncRlEval, SerialSampler),
+        (MinibatchRlEval, SerialSampler, 3),
+        (MinibatchRlEval, CpuSampler, 13),
+        (MinibatchRlEval, GpuSampler, 3),
+        (SyncRlEval, SerialSampler, 13),
     ],
 )
-@pytest.mark.parametrize("n_steps", [3, 13], ids=["first", "second"])
 def test_a_signal_ends_an_evaluation_which_is_repeated_later(
     RunnerCls, SamplerCls, n_steps, tmp_path
 ):
