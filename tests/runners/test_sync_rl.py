@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -469,37 +470,39 @@ def test_worker_that_is_killed(rank, tmp_path):
     assert no_process_is_left(witness.pids)
 
 
-class FailsToStart(ColumnsSampler):
+class NeverStarts(ColumnsSampler):
+    """Rank 1 calls ``way_out``."""
+
     def initialize(self, agent, rank=0, **kwargs):
         if rank == 1:
-            raise ZeroDivisionError("a bug at the start")
+            self.way_out()
         return super().initialize(agent, rank=rank, **kwargs)
 
 
-def test_rank_fails_to_start(tmp_path):
+def fail():
+    raise ZeroDivisionError("a bug at the start")
+
+
+@pytest.mark.parametrize(
+    ("way_out", "settings", "message"),
+    [
+        (fail, {}, "(?s)rank 1.*a bug at the start"),
+        # The time limit applied only once all had started.
+        (
+            partial(time.sleep, 100),
+            {"rank_timeout_s": 1.0},
+            "(?s)rank 1, .* for 1 s.*rank_timeout_s.*in initialize",
+        ),
+    ],
+)
+def test_rank_that_does_not_start(way_out, settings, message, tmp_path):
     def make(RunnerCls, **kwargs):
-        sampler = FailsToStart(**CARTPOLE, batch_T=8, batch_B=4)
+        sampler = NeverStarts(**CARTPOLE, batch_T=8, batch_B=4)
+        sampler.way_out = way_out
         return RunnerCls(algo=A2C(), agent=GenericFfAgent(), sampler=sampler, **kwargs)
 
-    with pytest.raises(WorkerError, match="(?s)rank 1.*a bug at the start"):
-        run(make, ranks(SyncRl), tmp_path)
-
-
-class HangsAtTheStart(ColumnsSampler):
-    def initialize(self, agent, rank=0, **kwargs):
-        if rank == 1:
-            time.sleep(100)
-        return super().initialize(agent, rank=rank, **kwargs)
-
-
-def test_rank_hangs_at_the_start(tmp_path):
-    # The time limit applied only once all had started.
-    def make(RunnerCls, **kwargs):
-        sampler = HangsAtTheStart(**CARTPOLE, batch_T=8, batch_B=4)
-        return RunnerCls(algo=A2C(), agent=GenericFfAgent(), sampler=sampler, **kwargs)
-
-    with pytest.raises(WorkerError, match="(?s)rank 1, .* for 1 s.*rank_timeout_s.*in initialize"):
-        run(make, ranks(SyncRl, rank_timeout_s=1.0), tmp_path)
+    with pytest.raises(WorkerError, match=message):
+        run(make, ranks(SyncRl, **settings), tmp_path)
 
 
 # --- Whole programs -----------------------------------------------------------------------------

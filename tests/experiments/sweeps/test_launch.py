@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import textwrap
 
 import psutil
 import pytest
@@ -40,15 +39,6 @@ SCRIPT = """
     print("about to end")
     sys.exit(variant.get("exit", 0))
 """
-
-
-@pytest.fixture
-def script(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "POLL_INTERVAL_S", 0.02)
-    monkeypatch.setattr("rlpyt.utils.logging.context.LOG_DIR", str(tmp_path / "data"))
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(SCRIPT))
-    return path
 
 
 def said(tmp_path):

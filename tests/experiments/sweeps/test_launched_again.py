@@ -37,14 +37,6 @@ SCRIPT = """
 """
 
 
-@pytest.fixture
-def script(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "POLL_INTERVAL_S", 0.02)
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(SCRIPT))
-    return path
-
-
 def content(exp_dir):
     """Bytes and times of all files of runs."""
     files = sorted(path for path in Path(exp_dir).glob("*/**/*") if path.is_file())

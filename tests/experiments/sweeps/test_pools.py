@@ -2,12 +2,11 @@
 
 import json
 import sys
-import textwrap
 import warnings
 
 import pytest
 
-from rlpyt.experiments.sweeps import pools, run, sweep
+from rlpyt.experiments.sweeps import pools, run
 from rlpyt.experiments.sweeps.affinity import affinity_from_code, encode_affinity
 from rlpyt.experiments.sweeps.launch import SweepError, run_experiments
 from rlpyt.experiments.sweeps.pools import LocalSlots, RayCluster, SlurmCluster
@@ -24,14 +23,6 @@ SCRIPT = """
     open(os.path.join(run_dir, "progress.csv"), "w").write("CumSteps\\n1\\n")
     sys.exit("bad" in log_dir)
 """
-
-
-@pytest.fixture
-def script(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "POLL_INTERVAL_S", 0.02)
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(SCRIPT))
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,11 @@
 """Grids, random draws, and trials of Optuna that are real processes."""
 
 import sys
-import textwrap
 
 import numpy as np
 import pytest
 
-from rlpyt.experiments.sweeps import run, sweep
+from rlpyt.experiments.sweeps import run
 from rlpyt.experiments.sweeps.affinity import encode_affinity
 from rlpyt.experiments.sweeps.run import read_status
 from rlpyt.experiments.sweeps.search import run_search
@@ -41,14 +40,6 @@ SCRIPT = """
             print(f"{step},{100 - x ** 2 - (3 - step) + int(run_ID)}", file=file, flush=True)
             time.sleep(0.5 if os.path.exists(os.path.join(log_dir, "slow")) else 0)
 """
-
-
-@pytest.fixture
-def script(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "POLL_INTERVAL_S", 0.02)
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(SCRIPT))
-    return path
 
 
 @pytest.fixture
