@@ -74,9 +74,9 @@ def initialized(algo: Any, agent: Any = None, **kwargs: Any) -> Any:
     return algo
 
 
-def run(algo: Any, first_itr: int, last_itr: int) -> list[Any]:
+def run(algo: Any, first_itr: int, last_itr: int, make_batch: Any = batch) -> list[Any]:
     """Iterations with the same data for the same iteration."""
     return [
-        algo.optimize_agent(itr, batch(np.random.default_rng(itr)))
+        algo.optimize_agent(itr, make_batch(np.random.default_rng(itr)))
         for itr in range(first_itr, last_itr)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.algos.qpg.d4pg import D4PG
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.td3 import TD3
-from rlpyt.core.records import AgentSamples, BatchSpec, EnvSamples, Samples
+from rlpyt.core.records import AgentSamples, EnvSamples, Samples
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import namedarraytuple
 from tests.agents.qpg.ddpg_parts import HIGH, LOW, made
+from tests.algos import parts
+from tests.algos.parts import SPEC
 
-SPEC = BatchSpec(T=4, B=2)
 EnvInfo = namedarraytuple("EnvInfo", ["timeout"])
 AGENTS: dict[Any, Any] = {DDPG: DdpgAgent, TD3: Td3Agent, D4PG: D4pgAgent}
 SETTINGS = {
@@ -71,16 +73,7 @@ def initialized(algo: Any, agent: Any = None, **kwargs: Any) -> Any:
 
     AgentCls = next(AGENTS[cls] for cls in type(algo).__mro__ if cls in AGENTS)
     torch.manual_seed(0)
-    settings = {
-        "agent": agent or made(AgentCls),
-        "n_itr": 100,
-        "batch_spec": SPEC,
-        "mid_batch_reset": True,
-        "examples": examples(),
-        **kwargs,
-    }
-    algo.initialize(**settings)
-    return algo
+    return parts.initialized(algo, agent or made(AgentCls), **{"examples": examples(), **kwargs})
 
 
 def make_algo(AlgoCls: Any = DDPG, agent: Any = None, **settings: Any) -> Any:
@@ -89,12 +82,7 @@ def make_algo(AlgoCls: Any = DDPG, agent: Any = None, **settings: Any) -> Any:
     return initialized(AlgoCls(**{**SETTINGS, **ranges, **settings}), agent)
 
 
-def run(algo: Any, first_itr: int, last_itr: int) -> list[Any]:
-    """Iterations with the same data for the same iteration."""
-    return [
-        algo.optimize_agent(itr, batch(np.random.default_rng(itr)))
-        for itr in range(first_itr, last_itr)
-    ]
+run = partial(parts.run, make_batch=batch)
 
 
 def filled(algo: Any) -> Any:

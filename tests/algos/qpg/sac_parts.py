@@ -9,13 +9,13 @@ import numpy as np
 from rlpyt.agents.qpg import sac_agent, sac_v_agent
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_v import SAC_V
-from rlpyt.core.records import AgentSamples, BatchSpec, EnvSamples, Samples
+from rlpyt.core.records import AgentSamples, EnvSamples, Samples
 from rlpyt.utils.buffer import torchify_buffer
-from rlpyt.utils.collections import namedarraytuple
 from tests.agents.qpg.sac_parts import BOX, make_agent
+from tests.algos.parts import SPEC, initialized
+from tests.algos.qpg import ddpg_parts
+from tests.algos.qpg.ddpg_parts import EnvInfo
 
-SPEC = BatchSpec(T=4, B=2)
-EnvInfo = namedarraytuple("EnvInfo", ["timeout"])
 SETTINGS: dict[str, Any] = {
     "batch_size": 8,
     "min_steps_learn": 16,
@@ -29,14 +29,7 @@ CASES = [(SAC, sac_agent.SacAgent), (SAC_V, sac_v_agent.SacAgent)]
 
 def examples(has_timeout: bool = True) -> dict[str, Any]:
     """One of everything that is sampled."""
-    return {
-        "observation": np.zeros(4, np.float32),
-        "action": np.zeros(3, np.float32),
-        "reward": np.float32(0),
-        "done": False,
-        "env_info": EnvInfo(timeout=False) if has_timeout else None,
-        "agent_info": None,
-    }
+    return {**ddpg_parts.examples(has_timeout), "observation": np.zeros(4, np.float32)}
 
 
 def batch(
@@ -75,16 +68,8 @@ def make_algo(
     **settings: Any,
 ) -> Any:
     """An algorithm set up in one process."""
-    algo = AlgoCls(**{**SETTINGS, **settings})
-    algo.initialize(
-        agent=agent or make_agent(AgentCls, spaces),
-        n_itr=100,
-        batch_spec=SPEC,
-        mid_batch_reset=True,
-        examples=examples(has_timeout),
-        world_size=world_size,
-    )
-    return algo
+    algo, agent = AlgoCls(**{**SETTINGS, **settings}), agent or make_agent(AgentCls, spaces)
+    return initialized(algo, agent, examples=examples(has_timeout), world_size=world_size)
 
 
 def run(algo: Any, first_itr: int, last_itr: int, **kwargs: Any) -> list[Any]:
