@@ -28,6 +28,18 @@ def test_readme_commands_set_up_their_own_environments() -> None:
     assert environments == [".venv", ".venv-test"]
 
 
+def test_readme_counts_the_tests() -> None:
+    (count,) = re.findall(r"over ([\d,]+) tests", README.read_text())
+    texts = [file.read_text() for file in (ROOT / "tests").rglob("test_*.py")]
+    n_tests = sum(len(re.findall(r"^ *def test_", text, re.M)) for text in texts)
+    assert 0 < n_tests - int(count.replace(",", "")) < 200
+
+
+def test_readme_counts_the_pythons() -> None:
+    minors = re.findall(r"Python :: 3\.(\d+)", (ROOT / "pyproject.toml").read_text())
+    assert f"Python 3.{minors[0]} to 3.{minors[-1]}" in README.read_text()
+
+
 TOOL = """#!/bin/sh
 echo "${0##*/} $*" >> calls
 [ "${0##*/}" = "$BROKEN" ] && echo "the reason" && exit 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -218,6 +219,7 @@ def watch(
     video: str | Path | None = None,
     seed: int | None = None,
     max_frames: int = 10_000,
+    shrink: int = 1,
 ) -> list[Any]:
     """Show episodes in a window, or write them as a video; return their trajectory infos.
 
@@ -227,6 +229,7 @@ def watch(
         video: file to write, with the extension ".mp4" or ".gif"; None for a window.
         seed: seed for all random numbers; drawn if None.
         max_frames: largest number of pictures in the video.
+        shrink: whole number by which height and width of its pictures are divided.
 
     Raises:
         ValueError: if the environment cannot be shown, or the extension is neither ".mp4" nor
@@ -260,7 +263,9 @@ def watch(
             if picture is not None:
                 window.show(picture, fps)
             return None
-        return picture_of(env) if len(frames) + len(of_episode) < max_frames else None
+        if len(frames) + len(of_episode) >= max_frames:
+            return None
+        return _shrunk(picture_of(env), shrink)
 
     for episode in range(n_episodes):
         of_episode: list[NDArray] = []
@@ -275,12 +280,21 @@ def watch(
 
 def _visible(EnvCls: Any, kwargs: dict[str, Any]) -> Any:
     """Make an environment that can be drawn."""
+    if not os.environ.get("DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")  # Or MuJoCo looks for a screen.
     try:
         return EnvCls(**kwargs)
     except TypeError as error:
         if "render_mode" not in str(error):
             raise
         raise _no_pictures(str(error)) from error
+
+
+def _shrunk(picture: NDArray, n: int) -> NDArray:
+    """Return the means of a picture's squares of ``n`` times ``n`` pixels."""
+    height, width = (size // n for size in picture.shape[:2])
+    squares = picture[: height * n, : width * n].reshape(height, n, width, n, 3)
+    return squares.mean(axis=(1, 3)).astype(np.uint8)
 
 
 def _no_pictures(reason: str) -> ValueError:
