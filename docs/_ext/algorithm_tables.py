@@ -1,4 +1,4 @@
-"""Fills the tables of settings and log columns in ``docs/algorithms`` from the classes.
+"""Fills the tables of the pages on algorithms from the classes and the catalog.
 
     python docs/_ext/algorithm_tables.py
 
@@ -24,10 +24,11 @@ from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.algos.replay import ReplayAlgorithm
-from rlpyt.experiments.catalog import entries
+from rlpyt.experiments.catalog import ALGORITHMS, Algorithm, entries, load
 
-PAGES = Path(__file__).resolve().parents[1] / "algorithms"
-TABLE = re.compile(r"(<!-- (settings|keywords|columns): (\S+)(?: (\S+))? -->\n)\n(?:\|.*\n)*\n?")
+DOCS = Path(__file__).resolve().parents[1]
+PAGES = [DOCS / "algorithms.md", *sorted((DOCS / "algorithms").glob("*.md"))]
+TABLE = re.compile(r"(<!-- (settings|keywords|columns|family): (\S+)(?: (\S+))? -->\n)\n(?:\|.*\n)*\n?")
 ARGUMENT = re.compile(r"^    (\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 # An alias of a setting, or the settings of a base class that a class refuses.
 LEFT_OUT = re.compile(r"``\w+`` is another\s+name|but not(?:(?:,|\s+and)?\s+``\w+``)+")
@@ -137,10 +138,62 @@ def of_columns(AlgoCls: Any) -> Iterator[Sequence[str]]:
         yield f"`{name}`", meanings[name]
 
 
+# Sections of pages that describe more than one algorithm.
+SECTIONS = {
+    "munchausen_dqn": "dqn.md#munchausen-dqn",
+    "munchausen_iqn": "iqn.md#munchausen-iqn",
+    "ppo_rnd": "rnd.md",
+    "redq": "sac.md#redq",
+    "tqc": "sac.md#tqc",
+    "crossq": "sac.md#crossq",
+}
+
+
+def of_family(package: Any) -> Iterator[Sequence[str]]:
+    """Yield the rows of the table of all algorithms in a package."""
+    yield "name", "class", "discrete", "continuous", "memory", "masks", "async", "compiled", "runs"
+    for name, algorithm in ALGORITHMS.items():
+        if algorithm.name.startswith(f"{package.__name__}."):
+            can = ("yes" if each else "-" for each in abilities(algorithm))
+            AlgoCls = load(algorithm.name)
+            page = SECTIONS.get(name, f"{name}.md")
+            link = f"[`{name}`](algorithms/{page})"
+            yield link, f"`{AlgoCls.__name__}`", *can, evidence(AlgoCls.__name__)
+
+
+def abilities(algorithm: Algorithm) -> Sequence[bool]:
+    """Return what an algorithm can do, with one of its agents: six of the columns of a family."""
+    AlgoCls, agents = load(algorithm.name), [load(name) for name in algorithm.agents.values()]
+    modules = {Agent.__module__ for Agent in agents}
+    is_gradient = all(module.startswith("rlpyt.agents.pg.") for module in modules)
+    is_discrete = is_gradient or all(
+        module.startswith("rlpyt.agents.dqn.") or "discrete" in module for module in modules
+    )
+    return (
+        is_discrete,
+        is_gradient or not is_discrete,
+        any(Agent.recurrent for Agent in agents),
+        is_discrete and all(Agent.mask_field is not None for Agent in agents),
+        issubclass(AlgoCls, ReplayAlgorithm) or getattr(AlgoCls, "only_async", False),
+        any(not Agent.recurrent for Agent in agents),  # Sequences are cut where episodes end.
+    )
+
+
+def evidence(name: str) -> str:
+    """Return a link to the section of the evidence on an algorithm, if there is one."""
+    page = DOCS / "evidence" / "index.md"
+    has_section = re.search(rf"^##+ {name}$", page.read_text(), re.M)
+    return f"[yes](evidence/index.md#{name.lower()})" if has_section else "-"
+
+
 def table(kind: str, Cls: Any, entry: str | None = None) -> str:
-    """Return the table of one class, ``kind`` "settings", "keywords" or "columns"."""
-    is_log = kind == "columns"
-    head, *rows = of_columns(Cls) if is_log else of_settings(Cls, kind == "keywords", entry)
+    """Return the table of one class or package, of a kind that the head of this file lists."""
+    if kind == "family":
+        head, *rows = of_family(Cls)
+    elif kind == "columns":
+        head, *rows = of_columns(Cls)
+    else:
+        head, *rows = of_settings(Cls, kind == "keywords", entry)
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     lines += [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows]
     return "\n".join(lines) + "\n"
@@ -152,5 +205,5 @@ def filled(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for page in sorted(PAGES.glob("*.md")):
+    for page in PAGES:
         page.write_text(filled(page.read_text()))

@@ -7,7 +7,8 @@
 ``data/<setting>/<environment>_seed<n>.csv``, and the episodes that ``rlpyt evaluate`` wrote beside
 them ``data/<setting>/evaluation/<environment>_seed<n>.csv``. Each setting gets a picture,
 ``curves.png``, and ``table.md`` with a row for each environment and metric; ``data/runs.md`` has a
-row for each run. Published figures come from ``published.csv`` and stand beside ours where metric
+row for each run. ``data/summary.md`` has a row for each task of the settings in ``SUMMARY``.
+Published figures come from ``published.csv`` and stand beside ours where metric
 and number of steps are the same. ``data/comparison.png`` compares some of the settings.
 
 The metrics are:
@@ -22,8 +23,9 @@ from __future__ import annotations
 import csv
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +41,18 @@ COMPARED = {
     "PPO": "ppo_1M_normalized",
     "A2C": "a2c_1M_normalized",
     "A2C with RMSprop": "a2c_1M_rmsprop",
+}
+SUMMARY = {
+    "CrossQ": ("crossq",),
+    "SAC": ("sac_1M", "sac"),
+    "TD3": ("td3_1M",),
+    "DDPG": ("ddpg",),
+    "PPO": ("ppo_1M_normalized", "ppo_pong_orthogonal", "minatar_ppo", "ppo_classic"),
+    "PPO with LSTM": ("ppo_lstm_novel", "ppo_lstm_pendulum"),
+    "PQN": ("minatar_pqn",),
+    "DQN": ("dqn_pong", "minatar_young_tian_dqn", "dqn_classic"),
+    "R2D1": ("r2d1_novel_ratio_64",),
+    "A2C": ("a2c_1M_rmsprop",),
 }
 COLUMNS = (STEPS, "ReturnAverage", "Diagnostics/CumTime (s)")
 
@@ -79,19 +93,38 @@ def scores(csv_file: Path, steps: NDArray, returns: NDArray) -> dict[str, float]
     return found
 
 
-def draw_and_tabulate(setting: Path) -> list[str]:
-    """Write the picture and the table of a setting, and return the rows of its runs."""
+class Row(NamedTuple):
+    """What the runs of a setting on a task reached, by one metric."""
+
+    env: str
+    metric: str
+    seeds: int
+    steps: str
+    reached: str
+    interval: str
+    published: str
+    hours: float
+
+    def cells(self) -> str:
+        """Return the row of the table of the setting."""
+        return f"| {' | '.join(map(str, self[:-2]))} | {self.published or '-'} |"
+
+
+def draw_and_tabulate(setting: Path) -> tuple[list[Row], list[str]]:
+    """Write the picture and the table of a setting; return its rows, and those of its runs."""
     envs = csv_files_by_env(setting)
     plot_learning_curves(envs, setting / "curves.png", title=setting.name)
     of_runs, of_envs = [], []
     for env, csv_files in envs.items():
         by_metric: dict[str, list[float]] = {}
         ends = []
+        hours = 0.0
         for csv_file in csv_files:
             steps, returns, seconds = read_columns(csv_file, *COLUMNS)
             for metric, score in scores(csv_file, steps, returns).items():
                 by_metric.setdefault(metric, []).append(score)
             ends.append(steps[-1])
+            hours += seconds[-1] / 3600
             seed = csv_file.stem.rsplit("seed", 1)[1]
             of_runs.append(
                 f"| {setting.name} | {env} | {seed} | {steps[-1]:,.0f} | {number(returns[-1])} "
@@ -106,12 +139,29 @@ def draw_and_tabulate(setting: Path) -> list[str]:
                 iqm, low, high = estimate(interquartile_mean, [np.array(found)])
                 interval = "one seed" if np.isnan(low) else f"{number(low)} to {number(high)}"
                 of_envs.append(
-                    f"| {env} | {metric} | {len(found)} | {n_steps} | {number(iqm)} | {interval} "
-                    f"| {figures or '-'} |"
+                    Row(env, metric, len(found), n_steps, number(iqm), interval, figures, hours)
                 )
     names = ("environment", "metric", "seeds", "steps", "return, IQM", "95% interval", "published")
-    write_table(setting / "table.md", names, of_envs)
-    return of_runs
+    write_table(setting / "table.md", names, [row.cells() for row in of_envs])
+    return of_envs, of_runs
+
+
+def summarize(tables: Mapping[str, Sequence[Row]]) -> None:
+    """Write one row for each algorithm and task, by the last metric with a published figure."""
+    lines = []
+    for algorithm, settings in SUMMARY.items():
+        best: dict[str, Row] = {}
+        for setting in settings:
+            for row in tables[setting]:
+                if row.published or row.env not in best:
+                    best[row.env] = row
+        for row in best.values():
+            lines.append(
+                f"| {algorithm} | {row.env} | {row.steps} | {row.seeds} | {row.hours:.1f} "
+                f"| {row.metric} | {row.reached} | {row.interval} | {row.published or '-'} |"
+            )
+    names = ["algorithm", "task", "steps", "seeds", "hours", "metric", "return", "95% interval"]
+    write_table(DATA / "summary.md", [*names, "published"], lines)
 
 
 def number(value: float) -> str:
@@ -160,5 +210,7 @@ if __name__ == "__main__":
         take_in(Path(sys.argv[1]))
     settings = sorted(path for path in DATA.iterdir() if csv_files_by_env(path))
     names = ("setting", "environment", "seed", "steps", "return", "best row", "hours")
-    write_table(DATA / "runs.md", names, [row for s in settings for row in draw_and_tabulate(s)])
+    tables = {setting.name: draw_and_tabulate(setting) for setting in settings}
+    write_table(DATA / "runs.md", names, [run for _, runs in tables.values() for run in runs])
+    summarize({name: rows for name, (rows, _) in tables.items()})
     compare_settings()
