@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "docstrings",
+    "mathml",
     "package_pages",
 ]
 if not tags.has("without_source"):  # noqa: F821, given by Sphinx
@@ -27,11 +28,14 @@ if not tags.has("without_source"):  # noqa: F821, given by Sphinx
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_static_path = ["_static"]
-html_css_files = ["width.css"]
+html_css_files = ["site.css"]
+html_logo = html_favicon = "_static/logo.svg"
+html_math_renderer = "mathml"
 pygments_dark_style = "github-dark"  # The default underlines modules like links.
 html_title = f"rlpyt {release}"
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_fence_as_directive = ["math"]  # GitHub shows such fences as formulas too.
 myst_heading_anchors = 3
 
 autodoc_default_options = {"members": True, "undoc-members": True, "show-inheritance": True}

@@ -35,6 +35,13 @@ def test_readme_counts_the_tests() -> None:
     assert 0 < n_tests - int(count.replace(",", "")) < 200
 
 
+def test_version_and_date_are_the_same_everywhere() -> None:
+    changes, citation = ((ROOT / name).read_text() for name in ("CHANGELOG.md", "CITATION.cff"))
+    ((version, date),) = re.findall(r"^## (\S+) \((\d{4}-\d\d-\d\d)\)$", changes, re.M)[:1]
+    assert version == rlpyt.__version__
+    assert f'version: {version}\ndate-released: "{date}"\n' in citation
+
+
 def test_readme_counts_the_pythons() -> None:
     minors = re.findall(r"Python :: 3\.(\d+)", (ROOT / "pyproject.toml").read_text())
     assert f"Python 3.{minors[0]} to 3.{minors[-1]}" in README.read_text()

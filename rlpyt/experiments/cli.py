@@ -35,10 +35,27 @@ def without_traceback() -> Iterator[None]:
         raise WrongInput(str(error)) from error
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+BEGIN = """Begin with one of these:
+
+  rlpyt train ppo CartPole-v1 --steps 1e5 --log-dir runs/first
+  rlpyt watch runs/first/run_0      in a window: pip install 'rlpyt[video]'
+  rlpyt plot runs/first             the learning curve: pip install 'rlpyt[plot]'
+  rlpyt doctor ppo CartPole-v1      the fastest settings on this machine
+  rlpyt list                        algorithms, entries, samplers, environments
+
+rlpyt --help has all commands."""
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    invoke_without_command=True,
+)
 @click.version_option(package_name="rlpyt")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Reinforcement learning from the command line."""
+    if context.invoked_subcommand is None:
+        click.echo(BEGIN)
     if os.getcwd() not in sys.path:  # For classes of the user, given by name.
         sys.path.append(os.getcwd())
 

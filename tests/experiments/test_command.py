@@ -279,6 +279,15 @@ def test_video_has_a_picture_for_every_step(tmp_path, monkeypatch):
     np.testing.assert_allclose(frames.mean(axis=(1, 2, 3)), expected[:10], atol=3)
 
 
+# --- No input -------------------------------------------------------------------------------------
+
+
+def test_without_words_it_shows_commands_to_begin_with():
+    shown = re.findall(r"^  rlpyt (\w+)", invoke(), re.M)
+    assert shown == ["train", "watch", "plot", "doctor", "list"]
+    assert set(shown) <= set(main.commands)
+
+
 # --- Wrong input ----------------------------------------------------------------------------------
 
 
