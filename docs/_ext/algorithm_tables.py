@@ -28,7 +28,9 @@ from rlpyt.experiments.catalog import ALGORITHMS, Algorithm, entries, load
 
 DOCS = Path(__file__).resolve().parents[1]
 PAGES = [DOCS / "algorithms.md", *sorted((DOCS / "algorithms").glob("*.md"))]
-TABLE = re.compile(r"(<!-- (settings|keywords|columns|family): (\S+)(?: (\S+))? -->\n)\n(?:\|.*\n)*\n?")
+TABLE = re.compile(
+    r"(<!-- (settings|keywords|columns|family): (\S+)(?: (\S+))? -->\n)\n(?:\|.*\n)*\n?"
+)
 ARGUMENT = re.compile(r"^    (\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 # An alias of a setting, or the settings of a base class that a class refuses.
 LEFT_OUT = re.compile(r"``\w+`` is another\s+name|but not(?:(?:,|\s+and)?\s+``\w+``)+")
