@@ -13,7 +13,7 @@ import gymnasium
 from rlpyt.experiments import evaluation
 from rlpyt.experiments.program import Call, runner_call, source
 from rlpyt.experiments.results.runs import read_columns
-from rlpyt.experiments.settings import SECTIONS, checked, read_params, with_settings
+from rlpyt.experiments.settings import ROLES, SECTIONS, checked, read_params, with_settings
 from rlpyt.experiments.train import (
     alone_in,
     check_same_run,
@@ -58,7 +58,8 @@ def train(
         resume: whether to save checkpoints in ``log_dir``, and to continue from the latest.
         callbacks: callbacks of the runner.
         **settings: settings by name: of one part, such as ``learning_rate``; of a section, as in
-            ``model={"hidden_sizes": [64]}``; or a role, as in ``sampler="cpu"``.
+            ``model={"hidden_sizes": [64]}``; or a role, as in ``sampler="cpu"``, or a class of your
+            own: ``algo=MyPPO``.
 
     Raises:
         ValueError: if a name is unknown, with the closest ones, or a value has the wrong type, or
@@ -88,6 +89,8 @@ def _pairs(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in settings.items():
         if name in SECTIONS and isinstance(value, Mapping):
             yield from ((f"{name}.{key}", part) for key, part in value.items())
+        elif name in ROLES and isinstance(value, type):
+            yield name, f"{value.__module__}.{value.__qualname__}"
         else:
             yield name, value
 

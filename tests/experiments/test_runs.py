@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import rlpyt
+from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.toy import Catch
 from rlpyt.runners.callbacks import Callback
 
@@ -37,6 +38,19 @@ def test_progress_has_the_columns_of_the_log(run):
     assert run.progress["ReturnAverage"].shape == steps.shape
     assert run.params["algo"]["learning_rate"] == 1e-3
     assert repr(run) == f"Run({str(run.directory)!r})"
+
+
+class BoldPPO(PPO):
+    def combine_losses(self, *terms):
+        loss, entropy, perplexity = super().combine_losses(*terms)
+        return loss + 100, entropy, perplexity
+
+
+def test_a_class_of_the_program_is_a_role(tmp_path):
+    run = rlpyt.train("ppo", "CartPole-v1", algo=BoldPPO, log_dir=tmp_path, **SMALL)
+    assert run.progress["lossAverage"][-1] > 50
+    with pytest.raises(ValueError, match="cannot be imported"):
+        rlpyt.train("ppo", "CartPole-v1", algo=type("Lost", (PPO,), {}), **SMALL)
 
 
 def test_the_agent_acts_and_is_evaluated(run):
