@@ -99,6 +99,11 @@ def _environment_name(environment: Any) -> str:
     """Return the name of an environment; a class of gymnasium is registered under a new one."""
     if isinstance(environment, str):
         return environment
+    if not hasattr(environment, "__qualname__"):
+        raise TypeError(
+            f"environment={environment!r} is an object, but every process makes its own: give the "
+            "id or the class"
+        )
     if not isinstance(environment, type) or not issubclass(environment, gymnasium.Env):
         return f"{environment.__module__}.{environment.__qualname__}"
     EnvCls: Any = environment

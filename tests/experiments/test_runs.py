@@ -53,6 +53,11 @@ def test_a_class_of_the_program_is_a_role(tmp_path):
         rlpyt.train("ppo", "CartPole-v1", algo=type("Lost", (PPO,), {}), **SMALL)
 
 
+def test_an_environment_that_is_made_already_is_refused():
+    with pytest.raises(TypeError, match="is an object, but every process makes its own"):
+        rlpyt.train("ppo", Bandit(), **SMALL)
+
+
 def test_the_agent_acts_and_is_evaluated(run):
     observation = np.zeros(4, np.float32)
     actions = {run.agent.act(observation, deterministic=True)[0] for _ in range(3)}
