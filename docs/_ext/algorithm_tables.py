@@ -153,14 +153,14 @@ SECTIONS = {
 
 def of_family(package: Any) -> Iterator[Sequence[str]]:
     """Yield the rows of the table of all algorithms in a package."""
-    yield "name", "class", "discrete", "continuous", "memory", "masks", "async", "compiled", "runs"
+    yield "name", "discrete", "continuous", "memory", "masks", "async", "compiled", "runs"
     for name, algorithm in ALGORITHMS.items():
         if algorithm.name.startswith(f"{package.__name__}."):
             can = ("yes" if each else "-" for each in abilities(algorithm))
             AlgoCls = load(algorithm.name)
             page = SECTIONS.get(name, f"{name}.md")
             link = f"[`{name}`](algorithms/{page})"
-            yield link, f"`{AlgoCls.__name__}`", *can, evidence(AlgoCls.__name__)
+            yield link, *can, evidence(AlgoCls.__name__)
 
 
 def abilities(algorithm: Algorithm) -> Sequence[bool]:
