@@ -156,12 +156,11 @@ def summarize(tables: Mapping[str, Sequence[Row]]) -> None:
                 if row.published or row.env not in best:
                     best[row.env] = row
         for row in best.values():
-            interval = row.interval if row.interval == "one seed" else f"({row.interval})"
             first = row.published.partition(";")[0].partition(", ")[0]  # Source, without version.
             anchor = f"{first})" if first else "-"
             lines.append(
                 f"| {algorithm} | {row.env} | {row.steps} | {row.seeds} | {row.hours:.1f} "
-                f"| {row.metric} | {row.reached} {interval} | {anchor} |"
+                f"| {row.metric} | {row.reached} ({row.interval}) | {anchor} |"
             )
     names = ("algorithm", "task", "steps", "seeds", "hours", "metric", "return", "published")
     write_table(DATA / "summary.md", names, lines)
