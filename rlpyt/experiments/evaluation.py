@@ -265,7 +265,8 @@ def watch(
             return None
         if len(frames) + len(of_episode) >= max_frames:
             return None
-        return _shrunk(picture_of(env), shrink)
+        picture = picture_of(env)
+        return None if picture is None else _shrunk(picture, shrink)
 
     for episode in range(n_episodes):
         of_episode: list[NDArray] = []
@@ -294,7 +295,8 @@ def _shrunk(picture: NDArray, n: int) -> NDArray:
     """Return the means of a picture's squares of ``n`` times ``n`` pixels."""
     height, width = (size // n for size in picture.shape[:2])
     squares = picture[: height * n, : width * n].reshape(height, n, width, n, 3)
-    return squares.mean(axis=(1, 3)).astype(np.uint8)
+    means: NDArray = squares.mean(axis=(1, 3)).astype(np.uint8)
+    return means
 
 
 def _no_pictures(reason: str) -> ValueError:
