@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlpyt.experiments.sweeps.variant import Config
@@ -201,7 +202,9 @@ ATARI_ENTRIES = {
 }
 
 
-KINDS = ("algorithms", "agents", "entries", "environments", "runners", "samplers")
+KINDS = ("algorithms", "agents", "entries", "environments", "runners", "samplers", "zoo")
+
+ZOO = Path(__file__).parents[1] / "zoo"  # Directories of runs; the path of each is its name.
 
 
 # --- Look-up -------------------------------------------------------------------------------------
@@ -260,8 +263,25 @@ def names(kind: str) -> list[str]:
         "entries": entries(),
         "runners": RUNNERS,
         "samplers": SAMPLERS,
+        "zoo": sorted(file.parent.relative_to(ZOO).as_posix() for file in ZOO.rglob("params.pkl")),
     }
     return list(tables[kind])
+
+
+def located(path: str | Path) -> Path:
+    """Return the directory of a trained agent, named ``zoo:NAME``, or any other path as it is.
+
+    Raises:
+        ValueError: if the zoo has no such agent, or the extra for its environment is not installed.
+    """
+    if not str(path).startswith("zoo:"):
+        return Path(path)
+    name = str(path).removeprefix("zoo:")
+    known = names("zoo")
+    if name not in known:
+        raise unknown("agent of the zoo", name, known)
+    find_environment(name.partition("/")[2])
+    return ZOO / name
 
 
 def targets(config: Config) -> dict[str, str]:

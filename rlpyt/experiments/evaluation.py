@@ -13,7 +13,7 @@ import torch
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.statistics import HasStatistics, Statistics
 from rlpyt.envs.statistics import freeze_statistics
-from rlpyt.experiments.catalog import environment_ids, load, targets, vector_sampler
+from rlpyt.experiments.catalog import environment_ids, load, located, targets, vector_sampler
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
 from rlpyt.experiments.results.runs import write_rows
 from rlpyt.experiments.settings import SECTIONS, checked, parameters, read_params, with_roles
@@ -38,7 +38,7 @@ def load_agent(path: str | Path) -> SavedAgent:
     """Find the snapshot of a run and its configuration.
 
     Args:
-        path: file of a snapshot, or directory of a run, for its newest snapshot.
+        path: file of a snapshot, directory of a run, for its newest snapshot, or ``zoo:NAME``.
 
     Raises:
         FileNotFoundError: if there is no snapshot, or no configuration beside it.
@@ -84,7 +84,7 @@ def find_snapshot(path: str | Path) -> Path:
     Raises:
         FileNotFoundError: if there is none.
     """
-    path = Path(path)
+    path = located(path)
     if path.is_dir():
         files = sorted(path.glob("params.pkl")) or sorted(
             path.glob("itr_[0-9]*.pkl"), key=lambda file: int(file.stem.removeprefix("itr_"))

@@ -17,11 +17,11 @@ from rlpyt.experiments.results.suites import SUITES
 
 
 @main.command()
-@click.argument("path", metavar="RUN_OR_SNAPSHOT", type=click.Path())
+@click.argument("path", metavar="RUN|SNAPSHOT|zoo:NAME", type=click.Path())
 @click.option("--episodes", type=COUNT, default=10, help="Exact number of episodes.")
 @click.option("--seed", type=int, help="Seed for all random numbers; drawn by default.")
 @click.option(
-    "--csv", "file", type=click.Path(), help="Table of the episodes; else beside the snapshot."
+    "--csv", "file", type=click.Path(), help="Table of the episodes; else beside a run's snapshot."
 )
 def evaluate(path: str, episodes: int, seed: int | None, file: str | None) -> None:
     """Play episodes with a trained agent and print their statistics."""
@@ -29,13 +29,15 @@ def evaluate(path: str, episodes: int, seed: int | None, file: str | None) -> No
         saved = evaluation.load_agent(path)
         infos = evaluation.evaluate(saved, episodes, seed)
         click.echo(_table(infos))
-        file = file or str(saved.file.with_name(f"{saved.file.stem}_evaluation.csv"))
-        evaluation.write_episodes(infos, file)
-    click.echo(f"\n{len(infos)} episodes of {saved.file}: {file}")
+        if file is None and not path.startswith("zoo:"):
+            file = str(saved.file.with_name(f"{saved.file.stem}_evaluation.csv"))
+        if file is not None:
+            evaluation.write_episodes(infos, file)
+    click.echo(f"\n{len(infos)} episodes of {saved.file}" + (f": {file}" if file else ""))
 
 
 @main.command()
-@click.argument("path", metavar="RUN_OR_SNAPSHOT", type=click.Path())
+@click.argument("path", metavar="RUN|SNAPSHOT|zoo:NAME", type=click.Path())
 @click.option("--video", type=click.Path(), help="File, .mp4 or .gif; else a window.")
 @click.option("--episodes", type=COUNT, default=1, help="Number of episodes.")
 @click.option("--seed", type=int, help="Seed for all random numbers; drawn by default.")
@@ -91,7 +93,7 @@ def diagnose(run: str) -> None:
 
 
 @main.command()
-@click.argument("path", metavar="RUN_OR_SNAPSHOT", type=click.Path())
+@click.argument("path", metavar="RUN|SNAPSHOT|zoo:NAME", type=click.Path())
 @click.argument("file", type=click.Path(dir_okay=False))
 def export(path: str, file: str) -> None:
     """Write the policy of a trained agent to FILE, as one graph.

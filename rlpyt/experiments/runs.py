@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium
 
 from rlpyt.experiments import evaluation
+from rlpyt.experiments.catalog import located
 from rlpyt.experiments.program import Call, runner_call, source
 from rlpyt.experiments.results.runs import read_columns
 from rlpyt.experiments.settings import ROLES, SECTIONS, checked, read_params, with_settings
@@ -118,17 +119,18 @@ class Run:
     """A run: its log, its agent, and what they are good for.
 
     Args:
-        directory: directory of the run, which has ``progress.csv`` and ``params.json``.
+        directory: directory of the run, which has ``progress.csv`` and ``params.json``; or
+            ``zoo:NAME``.
 
     Attributes:
-        directory: the same, as a ``Path``.
+        directory: the directory, as a ``Path``.
 
     Raises:
         FileNotFoundError: if there is no such run.
     """
 
     def __init__(self, directory: str | Path) -> None:
-        self.directory = Path(directory)
+        self.directory = located(directory)
         if not (self.directory / "params.json").is_file():
             raise FileNotFoundError(
                 f"directory={str(directory)!r} has no params.json: give the directory of a run"

@@ -188,7 +188,7 @@ def weights(path: str | Path) -> dict[str, Any]:
     """Return the trained weights of a run, for ``initial_model_state_dict`` of a new agent.
 
     Args:
-        path: directory of a run, for its newest snapshot, or file of a snapshot.
+        path: directory of a run, for its newest snapshot, file of a snapshot, or ``zoo:NAME``.
 
     Raises:
         FileNotFoundError: if there is no snapshot.
@@ -210,7 +210,7 @@ def load(
     a run of your own program, pass both.
 
     Args:
-        path: directory of a run, for its newest snapshot, or file of a snapshot.
+        path: directory of a run, for its newest snapshot, file of a snapshot, or ``zoo:NAME``.
         agent: new agent, made with the arguments of the run; None for the recorded one.
         env: gymnasium environment (single or vector) or rlpyt environment, with the run's spaces;
             its wrappers get the running statistics of training, as by

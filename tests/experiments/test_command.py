@@ -222,6 +222,7 @@ def test_list():
     assert "CartPole-v1" in invoke("list", "environments", "cartpole").split()
     assert "vector" in invoke("list", "samplers").split()
     assert "ppo agent=generic_lstm" in invoke("list", "agents").splitlines()
+    assert "ppo/CartPole-v1" in invoke("list", "zoo").split()
     assert "runners (3)" in invoke("list")
 
 
