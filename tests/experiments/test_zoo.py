@@ -57,9 +57,14 @@ def test_a_run_of_the_zoo_has_its_log_and_its_program() -> None:
     assert "CartPole-v1" in run.program()
 
 
-def test_unknown_agents_and_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_agents_and_missing_packages_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     with pytest.raises(ValueError, match=r"'ppo/CartPole' \(did you mean 'ppo/CartPole-v1'"):
         rlpyt.load("zoo:ppo/CartPole")
+    (tmp_path / "pqn/MinAtar/Breakout-v0").mkdir(parents=True)
+    (tmp_path / "pqn/MinAtar/Breakout-v0/params.pkl").touch()
+    monkeypatch.setattr(catalog, "ZOO", tmp_path)
     monkeypatch.setattr(catalog, "find_spec", lambda package: None)
     with pytest.raises(ValueError, match=r"MinAtar/Breakout-v0' needs minatar: pip install"):
         rlpyt.load("zoo:pqn/MinAtar/Breakout-v0")
