@@ -4,7 +4,7 @@
 
 ``agents.csv`` has the command of each agent. A run that ``RUNS/<name>/run_0`` lacks is trained. An
 entry ``rlpyt/zoo/<name>``, which is made only once, has ``params.json`` and ``progress.csv`` of its
-run, a snapshot in float16 without optimizers and target networks, ``record.json`` with its commit
+run, a snapshot ``record.json`` with its commit
 and 100 episodes, and ``verify.json`` if the run has kept its checkpoints.
 """
 
@@ -44,14 +44,12 @@ def train(command: str, directory: Path) -> None:
     (directory / "commit").write_text(commit.stdout)
 
 
-def small(part: Any) -> Any:
-    """Return a state with its float32 in float16, but for tensors with values beyond its range."""
-    if isinstance(part, dict):
-        return {name: small(each) for name, each in part.items()}
-    if not torch.is_tensor(part) or part.dtype != torch.float32:
-        return part
-    half = part.half()
-    return half if half.isfinite().all() else part
+def small(tensor: Any) -> Any:
+    """Return a float32 tensor in float16, unless a value is beyond its range."""
+    if not torch.is_tensor(tensor) or tensor.dtype != torch.float32:
+        return tensor
+    half = tensor.half()
+    return half if half.isfinite().all() else tensor
 
 
 def take_in(run: Path, entry: Path) -> None:
@@ -64,15 +62,12 @@ def take_in(run: Path, entry: Path) -> None:
         if (run / name).exists():
             shutil.copy(run / name, entry / name)
     snapshot = evaluation.load_snapshot(evaluation.find_snapshot(run))
-    state = {
-        name: part
-        for name, part in snapshot["agent_state_dict"].items()
-        if not name.startswith("target")
-    }
+    state = snapshot["agent_state_dict"]
+    model = {name: small(part) for name, part in state.get("model", state).items()}
     kept = {
         name: snapshot[name] for name in ("itr", "cum_steps", "env_statistics") if name in snapshot
     }
-    torch.save({**kept, "agent_state_dict": small(state)}, entry / "params.pkl")
+    torch.save({**kept, "agent_state_dict": model}, entry / "params.pkl")
     infos = evaluation.evaluate(evaluation.load_agent(entry), EPISODES, seed=0)
     record = {
         "steps": snapshot["cum_steps"],
