@@ -23,7 +23,9 @@ import torch
 
 from rlpyt.experiments import evaluation, verification
 from rlpyt.experiments.catalog import ZOO
-from rlpyt.experiments.results.pictures import plot_learning_curves
+from rlpyt.experiments.results.comparison import Comparison
+from rlpyt.experiments.results.pictures import draw_curves
+from rlpyt.experiments.results.runs import LoggedRun
 
 HERE = Path(__file__).parent
 PAGE = HERE.with_suffix(".md")
@@ -113,5 +115,6 @@ if __name__ == "__main__":
     rows = [row(name, command) for name, command in agents.items()]
     before, mark, _ = PAGE.read_text(encoding="utf-8").partition("<!-- agents -->\n")
     PAGE.write_text(before + mark + "\n" + head + "".join(rows), encoding="utf-8")
-    curves = {name: [ZOO / name / "progress.csv"] for name in agents}
-    plot_learning_curves(curves, HERE / "curves.png")
+    files = [(ZOO / name / "progress.csv", *name.split("/", 1)) for name in agents]
+    curves = Comparison([LoggedRun(*each) for each in files])
+    draw_curves(curves, show_runs=True).savefig(HERE / "curves.png", dpi=80)
