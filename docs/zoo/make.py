@@ -90,7 +90,7 @@ def row(name: str, command: str) -> str:
         found = json.loads((entry / verification.RECORD).read_text(encoding="utf-8"))
         verified = "yes" if found["verified"] else "no"
     size = (entry / "params.pkl").stat().st_size / 1000
-    returns = f"{record['mean']:.4g} ± {half_width:.2g} | {record['min']:.4g}"
+    returns = f"{record['mean']:.4g} ± {half_width:.1f} | {record['min']:.4g}"
     return (
         f"| `{name}` | {record['steps']:,} | {returns} | {verified} | {size:.0f} "
         f"| `{record['commit'][:8]}` | `{command}` |\n"
