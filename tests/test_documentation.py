@@ -127,6 +127,7 @@ NOT_TRIED = {
     "rlpyt sweep atari_100k/der --suite": "starts the emulators of 26 games",
     "rlpyt plot DER=runs/der --suite": "needs runs of games",
     "python cleanrl/": "belongs to CleanRL",
+    "python docs/zoo/make.py": "trains for hours",
 }
 # What may stand before the program.
 BEFORE = r"^((srun|[A-Z_]+=\S*) )*(\.venv[\w-]*/bin/)?(python -m (?=pytest))?"

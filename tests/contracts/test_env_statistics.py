@@ -231,7 +231,8 @@ def test_wrappers_whose_state_cannot_be_read_are_named(capsys: Any) -> None:
     class Learned(gymnasium.Wrapper[Any, Any, Any, Any]):
         def __init__(self, env: Any) -> None:
             super().__init__(env)
-            self.filter = SimpleNamespace(inner=SimpleNamespace(gain=1.0))
+            inner = SimpleNamespace(inmost=SimpleNamespace(gain=1.0))
+            self.filter = SimpleNamespace(inner=inner)
 
     for _ in range(2):
         GymEnvWrapper(Learned(Thermometer())).statistics()

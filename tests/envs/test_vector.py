@@ -283,6 +283,7 @@ def test_a_lost_life_ends_the_learners_episode_and_not_the_game():
         assert not (changed & ~step.env_info.traj_done).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("game", "kwargs"),
     [

@@ -377,7 +377,7 @@ def test_replay_buffers_are_chosen_by_name():
         ("dqn", "ReplayBufferCls=Buffer", "full name"),
         ("pqn", "qqq=1", "closest"),
         ("ppo", "lr=3", "unknown setting 'lr'"),
-        ("pqn", "sampler=qqq", "alternating, cpu, gpu"),
+        ("pqn", "sampler=qqq", "alternating, cpu, device, gpu"),
     ],
 )
 def test_refusals_of_names_fit_in_a_line(algo, word, named):
