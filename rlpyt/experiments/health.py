@@ -35,7 +35,7 @@ MEASURED = ("deadUnits", "updateRatio", "inputScale", "timeLimits")  # Parts of 
 
 def too_few_updates(log: Log) -> Symptom:
     """Find runs that have trained nothing, or hardly anything."""
-    return log.failing("CumUpdates", 1, INF, "{} updates were made") or log.failing(
+    return log.failing("CumUpdates", 300, INF, "{} updates were made") or log.failing(
         "ReplayRatio", 0.5, INF, "{} samples are trained on for each step of the environment"
     )
 
@@ -216,8 +216,10 @@ def exploration_ended_too_early(log: Log) -> Symptom:
 
 def return_falls(log: Log) -> Symptom:
     """Find a policy that training made worse than it was at first."""
-    returns = log["ReturnAverage"]
-    bound = log.first(returns) - max(1e-9, log.first(log["ReturnStd"]) / 2)
+    returns, spread = log["ReturnAverage"], log["ReturnStd"]
+    # The first row may have two episodes, whose deviation says little.
+    margin = max(1e-9, log.first(spread) / 2, float(np.nanmean(spread)) / 2)
+    bound = log.first(returns) - margin
     since = log.since(returns < bound, returns, max(2, len(returns) // 2))
     text = f"the mean return is {log.last(returns):.4g}, and was {log.first(returns):.4g} at first"
     return (since, text) if log.is_over and since is not None else None
@@ -346,7 +348,8 @@ def report(run_dir: str | Path) -> str:
     """
     log = read_log(run_dir)
     found = findings(log)
-    head = f"{len(log.steps)} rows, {log.steps[-1]:,.0f} steps: {len(found)} findings"
+    head = f"{len(log.steps)} rows, {log.steps[-1]:,.0f} steps: {len(found)} finding"
+    head += "s" * (len(found) != 1)
     lacks = ", ".join(part for part in MEASURED if not log.named(part))
     texts = [finding.text() for finding in found[:MAX_FINDINGS]]
     if log.has_failed and not found:
