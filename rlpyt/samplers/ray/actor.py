@@ -101,9 +101,9 @@ class SamplingActor:
         initialize_worker(given["rank"], given["seed"], torch_threads=given["torch_threads"])
         self.sampler: Any = given["sampler"]
         self.part, self.is_late = given["start"]["part"], is_late
-        if is_late:
-            self.sampler.max_decorrelation_steps = 0
+        self.sampler.max_decorrelation_steps *= not is_late
         self.sampler.initialize(**given["start"])
+        self.sampler.agent.load_sample_state_dict(given["agent_state"])
         self.leaves = exchanged(self.sampler.samples_np)
 
     def statistics(self) -> list[Statistics]:

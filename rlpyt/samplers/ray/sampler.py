@@ -114,6 +114,7 @@ class RaySampler(ParallelSamplerBase):
         assignment = {
             "sampler": self.SamplerCls(**settings),
             "start": start,
+            "agent_state": self.agent.sample_state_dict(),  # Such as the seed of noisy layers.
             "rank": spec.rank,
             "seed": derived_seed(self.seed, Purpose.WORKER, spec.rank),
             "torch_threads": max(1, int(self.cpus_per_actor)),
@@ -189,7 +190,7 @@ class RaySampler(ParallelSamplerBase):
             WorkerError: if it has other numbers of environments.
         """
         self._check_started()
-        states = state["workers"]
+        states, columns = state["workers"], state["restarted"]
         if len(states) != self.n_worker:
             logger.log(f"The saved run had {len(states)} actors, which are started now.")
             self._start(None, self._get_n_envs_list(n_worker=len(states)), self._global_B)
@@ -197,8 +198,7 @@ class RaySampler(ParallelSamplerBase):
             self._actors.submit(index, "load_state_dict", own)
         for _ in states:
             self._write_statistics(*self._actors.next("load_state_dict"))
-        restarted = set(state["restarted"])
-        self._actors.restarted |= {spec.rank for spec in self.specs if spec.start in restarted}
+        self._actors.restarted |= {spec.rank for spec in self.specs if spec.start in columns}
 
     def envs_without_state(self, state: dict[str, Any]) -> dict[int, str]:
         envs: list[Any] = []
