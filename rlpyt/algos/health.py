@@ -134,7 +134,7 @@ def data_columns(algo: Any, batch: Nested) -> dict[str, Any]:
         temperature = getattr(algo, "_alpha", getattr(algo, "entropy_tau", None))
         if is_replayed and temperature is not None:
             found["entropyWeight"] = temperature / (scale * getattr(algo, "reward_scale", 1))
-        elif hasattr(algo, "entropy_loss_coeff") and "advantage" in fields_of(batch):
+        elif "advantage" in fields_of(batch):
             found["entropyWeight"] = algo.entropy_loss_coeff / _rms(batch.advantage)
     epsilon = getattr(algo.agent, "eps_sample", None)
     layers = [layer for _, network in _networks(algo.agent) for layer in network.modules()]

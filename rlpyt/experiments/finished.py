@@ -43,7 +43,9 @@ def evaluate(path: str, episodes: int, seed: int | None, file: str | None) -> No
 @click.option("--seed", type=int, help="Seed for all random numbers; drawn by default.")
 @click.option("--max-frames", type=COUNT, default=10_000, help="Largest number of pictures.")
 @click.option("--shrink", type=COUNT, default=1, help="Divide height and width by this number.")
-def watch(path: str, video: str | None, episodes: int, seed: int | None, **limits: int) -> None:
+def watch(
+    path: str, video: str | None, episodes: int, seed: int | None, max_frames: int, shrink: int
+) -> None:
     """Show a trained agent in a window, or write a video of it.
 
     \b
@@ -51,7 +53,8 @@ def watch(path: str, video: str | None, episodes: int, seed: int | None, **limit
     rlpyt watch runs/cartpole/run_0 --video cartpole.gif --max-frames 100 --shrink 3
     """
     with without_traceback():
-        infos = evaluation.watch(evaluation.load_agent(path), episodes, video, seed, **limits)
+        saved = evaluation.load_agent(path)
+        infos = evaluation.watch(saved, episodes, video, seed, max_frames, shrink)
     click.echo(_table(infos))
     if video is not None:
         click.echo(f"\nVideo: {video}")

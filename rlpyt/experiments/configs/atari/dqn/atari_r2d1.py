@@ -68,9 +68,12 @@ configs["r2d1_profile"] = changed(
     runner=dict(n_steps=1e6, log_interval_steps=1e6),
     sampler=dict(eval_max_trajectories=2),
 )
-for _key, _batch_B in (("r2d1_prof_halftrain", 32), ("r2d1_prof_quartertrain", 16)):
-    _train = dict(batch_B=_batch_B, replay_ratio=_batch_B / 64)
-    configs[_key] = changed(configs["r2d1_profile"], algo=_train)
+configs["r2d1_prof_halftrain"] = changed(
+    configs["r2d1_profile"], algo=dict(batch_B=32, replay_ratio=0.5)
+)
+configs["r2d1_prof_quartertrain"] = changed(
+    configs["r2d1_profile"], algo=dict(batch_B=16, replay_ratio=0.25)
+)
 configs["r2d1_long_4tr"] = changed(
     configs["r2d1_long"], algo=dict(replay_ratio=4), sampler=evaluated_in(12)
 )
