@@ -11,9 +11,9 @@ many processes on as many CPUs, with nothing around them. Two processes at a tim
 fast as one on every machine, and a network takes longer for two batches than for one of twice the
 size, so that the floor of a sampler with two workers is less than twice that of the serial one.
 
-``--step-loop`` measures instead what the serial loop costs above ``env.step`` and ``agent.step``
-called in turn, which is its floor: called in a row each of them is faster than that, since it finds
-its code and data in the cache.
+``--parts 1 8`` measures instead where a time step of the serial sampler goes, with these numbers of
+environments: in the loop itself, since a part that is called in a row finds its code and data in
+the cache.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from rlpyt.envs.atari.atari_env import AtariEnv
 from rlpyt.models.pg.atari_ff_model import AtariFfModel
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.processes.allocator import tune_allocator
+from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     AlternatingSampler,
@@ -95,9 +96,11 @@ def workers_cpus(n_workers: int) -> list[int]:
     return [i % N_CPUS for i in range(n_workers)]
 
 
-def start(workload: Workload, SamplerCls: Any, n_workers: int) -> Any:
+def start(workload: Workload, SamplerCls: Any, n_workers: int, TrajInfoCls: Any = TrajInfo) -> Any:
     EnvCls, env_kwargs, AgentCls, batch_T, batch_B = workload
-    sampler = SamplerCls(EnvCls, env_kwargs, batch_T, batch_B, max_decorrelation_steps=0)
+    sampler = SamplerCls(
+        EnvCls, env_kwargs, batch_T, batch_B, TrajInfoCls=TrajInfoCls, max_decorrelation_steps=0
+    )
     affinity = {"workers_cpus": workers_cpus(n_workers)}
     sampler.initialize(AgentCls(), affinity=affinity, seed=0)
     sampler.obtain_samples(0)
@@ -130,17 +133,18 @@ class Measured(NamedTuple):
     """Result of sampling for a while."""
 
     speed: float  # environment steps per second
-    cpu_s: float  # CPU seconds per environment step
+    cpu_s: float  # CPU seconds per time step of this process
+    workers_cpu_s: float  # of all workers
     waits: float  # of this process per time step, as the kernel counts them
     worker_waits: float  # the mean over workers
 
 
-def usage(sampler: Any) -> tuple[float, list[int]]:
-    """CPU time of this process and the workers so far, and how often each of them waited."""
+def usage(sampler: Any) -> tuple[list[float], list[int]]:
+    """CPU times of this process and the workers so far, and how often each of them waited."""
     pids = [None, *(worker.pid for worker in getattr(sampler, "workers", ()))]
     processes = [psutil.Process(pid) for pid in pids]
     waits = [process.num_ctx_switches().voluntary for process in processes]
-    return sum(sum(process.cpu_times()[:2]) for process in processes), waits
+    return [sum(process.cpu_times()[:2]) for process in processes], waits
 
 
 def measure(sampler: Any, seconds: float) -> Measured:
@@ -150,9 +154,10 @@ def measure(sampler: Any, seconds: float) -> Measured:
         n_batches += 1
     elapsed, (cpu, after) = time.perf_counter() - begin, usage(sampler)
     n_steps, n_times = n_batches * sampler.batch_size, n_batches * sampler.batch_spec.T
+    cpu_s, *workers_cpu_s = ((y - x) / n_times for x, y in zip(cpu_before, cpu))
     own, *workers = ((y - x) / n_times for x, y in zip(before, after))
     mean = statistics.mean(workers) if workers else 0
-    return Measured(n_steps / elapsed, (cpu - cpu_before) / n_steps, own, mean)
+    return Measured(n_steps / elapsed, cpu_s, sum(workers_cpu_s), own, mean)
 
 
 def compare(names: list[str], workload: Workload, rounds: int, seconds: float) -> dict[str, Any]:
@@ -174,39 +179,92 @@ def compare(names: list[str], workload: Workload, rounds: int, seconds: float) -
             "floor": statistics.median(floors[name]),
             "share": statistics.median(x.speed / f for x, f in zip(rows, floors[name])),
             "ratio": statistics.median(x.speed / serial for x, serial in zip(rows, first)),
-            "cpu_us_per_step": 1e6 * medians.cpu_s,
-            "ceiling": (1 if name == "serial" else N_CPUS) / medians.cpu_s,
+            "cpu_us": 1e6 * medians.cpu_s,
+            "workers_cpu_us": 1e6 * medians.workers_cpu_s,
+            "ceiling": (1 if name == "serial" else N_CPUS)
+            * workload.batch_B
+            / (medians.cpu_s + medians.workers_cpu_s),
             "waits": medians.waits,
             "worker_waits": medians.worker_waits,
         }
     return table
 
 
-def step_loop(workload: Workload, rounds: int, n_steps: int = 500) -> dict[str, Any]:
-    """CPU time of a step with one environment, of the loop and of its floor."""
-    sampler = start(workload._replace(batch_T=n_steps, batch_B=1), SerialSampler, 0)
-    env, agent = sampler.collector.envs[0], sampler.agent
-    inputs = tuple(torch.as_tensor(x) for x in sampler.agent_inputs)
+class Timer:
+    """Time that calls of functions take inside the step loop, in one process.
 
-    def floor() -> None:
-        for _ in range(n_steps):
-            if env.step(agent.step(*inputs).action.numpy()[0]).done:
-                env.reset()
+    A call's time is that of its own part: calls of other parts inside it are counted there.
+    """
 
-    def microseconds(work: Callable[[], Any]) -> float:
-        begin = time.process_time()
-        work()
-        return 1e6 * (time.process_time() - begin) / n_steps
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._inner = 0.0  # Of the call that runs.
 
-    pairs = [
-        (microseconds(lambda: sampler.obtain_samples(1)), microseconds(floor))
-        for _ in range(rounds)
-    ]
-    return {
-        "loop_us": statistics.median(loop for loop, _ in pairs),
-        "floor_us": statistics.median(bare for _, bare in pairs),
-        "overhead_us": statistics.median(loop - bare for loop, bare in pairs),
-    }
+    def wrap(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        self.seconds[part] = 0.0
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            outer, self._inner = self._inner, 0.0
+            start = time.perf_counter()
+            result = function(*args, **kwargs)
+            elapsed = time.perf_counter() - start
+            self.seconds[part] += elapsed - self._inner
+            self._inner = outer + elapsed
+            return result
+
+        return timed
+
+    def attach(self, part: str, owner: Any, *names: str) -> None:
+        for name in names:
+            setattr(owner, name, self.wrap(part, getattr(owner, name)))
+
+
+class TimedEmulator:
+    """The emulator of an Atari game, whose frames are timed."""
+
+    def __init__(self, ale: Any, timer: Timer) -> None:
+        self._ale = ale
+        self.act = timer.wrap("simulator", ale.act)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ale, name)
+
+
+def time_parts(sampler: Any) -> Timer:
+    """Attach a timer to the parts of a serial sampler's loop."""
+    timer, loop, agent = Timer(), sampler.collector._loop, sampler.agent
+    for env in loop.envs:
+        if hasattr(env, "ale"):
+            env.ale = TimedEmulator(env.ale, timer)
+        else:
+            timer.attach("simulator", env.env, "step")
+        timer.attach("adapter", env, "step")
+    timer.attach("network", agent.model, "forward")
+    timer.attach("agent", agent, "step")
+    TrajInfoCls: Any = loop.TrajInfoCls
+    timer.attach("trajectories", TrajInfoCls, "step")
+    timer.attach("batch", sampler.collector._batches[-1], "add_action", "add_step", "add_outcome")
+    timer.attach("loop", sampler.collector, "collect_batch")
+    return timer
+
+
+def parts(workload: Workload, B: int, rounds: int, n_steps: int = 200) -> dict[str, float]:
+    """Microseconds of a time step of B environments by part, medians of rounds, without learning.
+
+    Timers are part of what they measure: each adds 0.2 us to the part around it.
+    """
+    TrajInfoCls = type("TimedTrajInfo", (TrajInfo,), {})
+    workload = workload._replace(batch_T=n_steps, batch_B=B)
+    plain, timed = (start(workload, SerialSampler, 0, TrajInfoCls) for _ in range(2))
+    timer = time_parts(timed)
+    rows = []
+    for _ in range(rounds):
+        timer.seconds = dict.fromkeys(timer.seconds, 0.0)
+        timed.obtain_samples(1)
+        begin = time.perf_counter()
+        plain.obtain_samples(1)
+        rows.append({**timer.seconds, "whole, without timers": time.perf_counter() - begin})
+    return {part: 1e6 * statistics.median(r[part] for r in rows) / n_steps for part in rows[0]}
 
 
 def main() -> None:
@@ -216,10 +274,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=2.0, help="per sampler and round")
     parser.add_argument("--threads", type=int, default=1, help="torch threads of the master")
-    parser.add_argument("--step-loop", action="store_true", help="measure the serial loop alone")
+    parser.add_argument("--parts", type=int, nargs="+", help="measure a time step by part")
     parser.add_argument("--json", help="also write the result to this file")
     args = parser.parse_args()
-    torch.set_num_threads(1 if args.step_loop else args.threads)
+    torch.set_num_threads(1 if args.parts else args.threads)
     tune_allocator()
     logger.disable()
     result: dict[str, Any] = {
@@ -229,11 +287,11 @@ def main() -> None:
     }
     for name in args.workloads:
         workload = WORKLOADS[name]
-        if args.step_loop:
-            result[name] = step_loop(workload, args.rounds)
-            print(f"\n{name}, serial step loop, B=1, CPU time per step")
-            for part, value in result[name].items():
-                print(f"  {part:<24} {value:9.1f}")
+        if args.parts:
+            result[name] = {B: parts(workload, B, args.rounds) for B in args.parts}
+            for B, row in result[name].items():
+                print(f"\n{name}, serial, B={B}: microseconds of a time step")
+                print("\n".join(f"  {part:<24} {value:9.1f}" for part, value in row.items()))
             continue
         result[name] = compare(args.samplers, workload, args.rounds, args.seconds)
         print(f"\n{name}, T={workload.batch_T} B={workload.batch_B}, medians of rounds")
@@ -241,8 +299,9 @@ def main() -> None:
             print(
                 f"  {label(sampler):<24} {row['steps_per_second']:8.0f} steps/s {row['ratio']:6.2f}"
                 f", floor {row['floor']:7.0f}, {100 * row['share']:4.0f} % of it"
-                f", {row['cpu_us_per_step']:6.0f} us CPU, ceiling {row['ceiling']:7.0f}"
-                f", waits {row['waits']:.2f}, of a worker {row['worker_waits']:.2f} per time step"
+                f", CPU {row['cpu_us']:.0f} us + workers {row['workers_cpu_us']:.0f} us a time step"
+                f", ceiling {row['ceiling']:.0f}"
+                f", waits {row['waits']:.2f}, of a worker {row['worker_waits']:.2f}"
             )
     if args.json:
         with open(args.json, "w") as file:
