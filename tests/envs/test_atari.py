@@ -322,6 +322,14 @@ def test_seed_fixes_episodes_at_any_time(sticky):
     assert not all(np.array_equal(played[4][0], played[seed][0]) for seed in (5, 6))
 
 
+def test_a_seed_begins_as_a_new_environment_does():
+    env = AtariEnv("tennis", max_start_noops=0)
+    first, second = ([step.observation for step in play(env, 40)] for _ in range(2))
+    assert not np.array_equal(first, second)  # A game differs after another one.
+    env.seed(0)
+    assert np.array_equal(first, [step.observation for step in play(env, 40)])
+
+
 def test_sticky_frames_repeat_the_action_of_the_frame_before():
     env = AtariEnv(repeat_action_probability=0.25, max_start_noops=0)
     env.ale._ale = fake = FakeEmulator(env.ale._ale, [])

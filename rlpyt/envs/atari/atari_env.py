@@ -145,7 +145,9 @@ class AtariEnv(Env):
         if self._repeat_action_probability:
             self.ale = StickyEmulator(self.ale, self._repeat_action_probability)
         self._use_generator(self._rng)
-        self._load_rom(int(self._rng.integers(2**31)))
+        # Without sticky actions of its own, nothing that the emulator draws has an effect.
+        self.ale.setInt("random_seed", 1)
+        self.ale.loadROM(self._rom_file)
 
     @cached_property
     def _reader(self) -> ScreenReader:
@@ -173,12 +175,6 @@ class AtariEnv(Env):
         if isinstance(self.ale, StickyEmulator):
             self.ale.rng = rng
 
-    def _load_rom(self, seed: int) -> None:
-        """Load the game; a seed of the emulator takes effect only then."""
-        self.ale.setInt("random_seed", seed)
-        self.ale.loadROM(self._rom_file)
-        self._step_counter = _NO_EPISODE
-
     def _make_spaces(self) -> None:
         is_full = self._full_action_space
         self._action_set: Any = (
@@ -193,8 +189,12 @@ class AtariEnv(Env):
         """Seed the start of games and sticky actions; call reset afterwards."""
         seed_spaces(self, seed)
         self._use_generator(np.random.default_rng(seed))
-        if self._rom_file is not None:  # Otherwise the constructor of a subclass has loaded it.
-            self._load_rom(seed % 2**31)
+        was_played = self._step_counter != _NO_EPISODE
+        # The first game after another one may differ from the first of all: in tennis, for example.
+        # Without a file, the constructor of a subclass has loaded the game.
+        if was_played and self._rom_file is not None:
+            self.ale.loadROM(self._rom_file)
+            self._step_counter = _NO_EPISODE
 
     def reset(self) -> NDArray:
         """Start a new game and return its first observation, where only the last image is set."""
