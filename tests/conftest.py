@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 import torch._dynamo  # As the first optimizer does, in each forked process if not here.
+from numba.core import event
 
 from rlpyt.core.records import TrajInfo
 from rlpyt.utils import seed
@@ -138,13 +139,14 @@ def slowness() -> float:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Let a test fail that takes long without the mark ``slow``.
 
-    Waiting does not count, so a busy machine does no harm; the factor is for what the first test to
-    import or to compile something pays for all others.
+    Waiting does not count, so a busy machine does no harm, nor do functions that numba compiles in a
+    new clone; the factor is for what the first test to import something pays for all others.
     """
-    limit = 2 * SLOW_S * slowness()
+    limit, compiling_s = 2 * SLOW_S * slowness(), [0.0]
     begin = cpu_s()
-    result = yield
-    took = cpu_s() - begin
+    with event.install_timer("numba:compile", compiling_s.append):
+        result = yield
+    took = cpu_s() - begin - sum(compiling_s)
     if took > limit and not any(map(item.get_closest_marker, ("slow", "full", "variant"))):
         pytest.fail(f"took {took:.1f} s of CPU time: make it faster, or mark it as slow")
     return result
