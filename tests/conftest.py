@@ -139,8 +139,8 @@ def slowness() -> float:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Let a test fail that takes long without the mark ``slow``.
 
-    Waiting does not count, so a busy machine does no harm, nor do functions that numba compiles in a
-    new clone; the factor is for what the first test to import something pays for all others.
+    Waiting does not count, so a busy machine does no harm, nor does compiling by numba in a new
+    clone; the factor is for what the first test to import something pays for all others.
     """
     limit, compiling_s = 2 * SLOW_S * slowness(), [0.0]
     begin = cpu_s()
