@@ -1,4 +1,4 @@
-"""Freed memory stays in the process, measured in page faults; tcmalloc is used if it is there."""
+"""Freed memory stays in the process, by page faults; tcmalloc and threads that do not spin."""
 
 from __future__ import annotations
 
@@ -51,27 +51,28 @@ def test_the_environment_prevails() -> None:
     assert run("tune", MALLOC_TRIM_THRESHOLD_="131072")[0] == "[False, False]"
 
 
-def test_tcmalloc_is_found_unless_a_program_preloads_itself(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_a_process_starts_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.setattr(allocator, "_TCMALLOC", "libof_this_test.so")
-    monkeypatch.delenv("LD_PRELOAD", raising=False)
-    assert allocator.preload() == {}
+    for name in ("LD_PRELOAD", "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    assert allocator.startup_environment() == {"GOMP_SPINCOUNT": "1000"}
     library = tmp_path / "lib" / "libof_this_test.so"
     library.parent.mkdir()
     library.touch()
-    assert allocator.preload() == {"LD_PRELOAD": str(library)}
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    assert allocator.startup_environment() == {"LD_PRELOAD": str(library)}
     monkeypatch.setenv("LD_PRELOAD", "")
-    assert allocator.preload() == {}
+    assert allocator.startup_environment() == {}
 
 
 RESTART = """
 import os, sys
 from rlpyt.processes import allocator
 sys.prefix, allocator._TCMALLOC = sys.argv[1], "libof_this_test.so"
-print(os.getpid(), "libof_this_test" in open("/proc/self/maps").read(), flush=True)
-allocator.restart_with_tcmalloc()
+is_there = "libof_this_test" in open("/proc/self/maps").read()
+print(os.getpid(), is_there, os.environ.get("GOMP_SPINCOUNT"), flush=True)
+allocator.restart_faster()
 """
 
 
@@ -80,10 +81,11 @@ def test_a_program_starts_again_as_the_same_process(tmp_path: Path) -> None:
     library = tmp_path / "lib" / "libof_this_test.so"
     library.parent.mkdir()
     shutil.copy(next(path for path in maps if "/libm.so" in path), library)  # Any library will do.
-    environ = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    set_by_us = ("LD_PRELOAD", "GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    environ = {name: value for name, value in os.environ.items() if name not in set_by_us}
     command = [sys.executable, "-c", RESTART, str(tmp_path)]
     environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     output = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
     first, second = map(str.split, output.splitlines())
-    assert first == [second[0], "False"]
-    assert second[1] == "True"
+    assert first[1:] == ["False", "None"]
+    assert second == [first[0], "True", "1000"]

@@ -29,7 +29,7 @@ from rlpyt.experiments.sweeps.sweep import (
     log_num_launched as log_num_launched,
 )
 from rlpyt.experiments.sweeps.variant import save_variant, update_config
-from rlpyt.processes.allocator import preload
+from rlpyt.processes.allocator import startup_environment
 from rlpyt.utils.logging.context import get_log_dir
 from rlpyt.utils.names import first_duplicate
 
@@ -176,7 +176,7 @@ def launch_experiment(
         raise no_script(script)
     slot = Slot(decode_affinity(affinity_code), run_slot)
     call = run_call(script, slot, log_dir, run_ID, args, python_executable)
-    env = {**os.environ, **library_path(), **preload()}
+    env = {**os.environ, **library_path(), **startup_environment()}
     if set_egl_device:
         env.update(egl_device(slot))
     save_variant(variant, log_dir)
