@@ -188,10 +188,20 @@ class BaseAgent:
 
     def _build_models(self) -> None:
         """Build every model; extended by agents with more than one."""
-        self.model = self._new_model(self.ModelCls, self.model_kwargs)
+        self.model = self.build_network("model")
         if self.share_memory:
             self.model.share_memory()
             self.shared_model = self.model
+
+    def build_network(self, name: str) -> Any:
+        """Build a network, or another copy of it.
+
+        Args:
+            name: ``model``, or the attribute of a further network that a subclass trains.
+        """
+        if name == "model":
+            return self._new_model(self.ModelCls, self.model_kwargs)
+        raise NotImplementedError(f"build_network() of {type(self).__name__} builds no {name}")
 
     def _load_initial_state(self, state_dict: Mapping[str, Any]) -> None:
         self.model.load_state_dict(fitting_state_dict(self.model, state_dict))
@@ -256,7 +266,7 @@ class BaseAgent:
         if device.type == "cpu":
             return
         if self.shared_model is not None:
-            self.model = self._new_model(self.ModelCls, self.model_kwargs)
+            self.model = self.build_network("model")
             self.model.load_state_dict(self.shared_model.state_dict())
         self.device = device
         self.model.to(self.device)
@@ -295,7 +305,7 @@ class BaseAgent:
             return
         if self.shared_model is None:
             raise ValueError("async_cpu() needs an agent initialized with share_memory=True")
-        self.model = self._new_model(self.ModelCls, self.model_kwargs)
+        self.model = self.build_network("model")
         self.model.load_state_dict(self.shared_model.state_dict())
         if share_memory:
             self.model.share_memory()

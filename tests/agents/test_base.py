@@ -294,3 +294,22 @@ def test_modes_reach_every_module(AgentCls: Any) -> None:
     agent.model.eval()  # By a program, which may not know modes.
     agent.train_mode(0)
     assert all(module.training for module in modules)
+
+
+@pytest.mark.parametrize("AgentCls", [VectorDqnAgent, SacAgent])
+def test_every_copy_of_a_network_is_built_by_one_method(AgentCls: Any) -> None:
+    # The policy of an actor-critic used to be built elsewhere, but not its target copy.
+    class Built(AgentCls):
+        def build_network(self, name: str) -> Any:
+            network = super().build_network(name)
+            network.is_built = True
+            return network
+
+    agent: Any = Built()
+    agent.initialize(SPACES if AgentCls is VectorDqnAgent else EnvSpaces(BOX, BOX), True)
+    shared = agent.shared_model
+    agent.async_cpu()
+    assert agent.model is not shared
+    networks = [part for part in vars(agent).values() if isinstance(part, torch.nn.Module)]
+    assert len(networks) >= 3
+    assert all(network.is_built for network in networks)

@@ -101,7 +101,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
     def _build_models(self) -> None:
         super()._build_models()
         if self.has_target:
-            self.target_model = self._new_model(self.ModelCls, self.model_kwargs)
+            self.target_model = self.build_network("model")
             self.target_model.load_state_dict(self.model.state_dict())
 
     def reset_layers(self, names: Sequence[str]) -> list[torch.nn.Parameter]:
@@ -116,7 +116,7 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         Raises:
             AttributeError: if the model has no such submodule.
         """
-        new = self._new_model(self.ModelCls, self.model_kwargs)
+        new = self.build_network("model")
         models = [self.model, self.target_model] if self.has_target else [self.model]
         parameters: list[torch.nn.Parameter] = []
         for name in names:

@@ -122,7 +122,7 @@ def continuous_action_bounds(agent_name: str, space: Any) -> ActionBounds:
 class ActorCriticAgent(BaseAgent):
     """Base class of agents with a policy, ``model``, and critics; some have target copies.
 
-    A subclass lists the names of its networks, and builds each in :meth:`build_network`. The
+    A subclass lists the names of its networks, and builds the critics in ``build_network``. The
     attribute ``<name>`` holds the network and ``target_<name>`` its target copy; :meth:`state_dict`
     has the same keys. Only the policy is shared with other processes.
 
@@ -169,12 +169,6 @@ class ActorCriticAgent(BaseAgent):
 
     def _make_action_bounds(self, env_spaces: EnvSpaces) -> ActionBounds:
         return continuous_action_bounds(type(self).__name__, env_spaces.action)
-
-    def build_network(self, name: str) -> Any:
-        """Build the network ``name``, one of ``network_names``, or its target copy."""
-        if name == "model":
-            return self._new_model(self.ModelCls, self.model_kwargs)
-        raise NotImplementedError(f"build_network() of {type(self).__name__} builds no {name}")
 
     def to_action(self, x: torch.Tensor) -> torch.Tensor:
         """Return vectors [...,A] in the shape of actions, [...,*shape]."""
