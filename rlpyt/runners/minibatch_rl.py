@@ -39,6 +39,8 @@ COLUMNS = (
     "ReplayRatio",
     "CumReplayRatio",
 )
+# The last iterations before a row, in which one update of each kind is measured.
+HEALTH_ITRS = 10
 
 
 class MinibatchRlBase(BaseRunner):
@@ -158,7 +160,7 @@ class MinibatchRlBase(BaseRunner):
         if restarted:
             self.algo.truncate_trajectories(restarted)
         self.agent.train_mode(itr)
-        self._measure_health((itr + 1) % self.log_interval_itrs == 0)
+        self._measure_health(-(itr + 1) % self.log_interval_itrs < HEALTH_ITRS)
         opt_info = self.algo.optimize_agent(itr, samples)
         self.store_diagnostics(itr, self._end_iteration(itr, traj_infos), opt_info)
         if self._stopping or (itr + 1) % self.log_interval_itrs == 0:
