@@ -1,11 +1,13 @@
-"""Simulators in JAX, of Brax and gymnax, with tensors of torch on the device where JAX computes.
+"""Simulators in JAX, of Brax, MuJoCo Playground and gymnax, with tensors on the device of JAX.
 
 All environments step in one compiled call. Tensors and arrays of JAX share their memory (DLPack),
 except that whole-number actions become int32. An episode that has ended is followed by the next one
-as the simulator defines: Brax begins again in the first state of that environment, gymnax in a new
-state. The last observation is kept, and truncation by a time limit told from termination.
+as the simulator defines: Brax and Playground begin again in the first state of that environment,
+gymnax in a new state. The last observation is kept, and truncation by a time limit told from
+termination.
 
-Source: Freeman et al. 2021, arXiv:2106.13281 (Brax); Lange 2022 (gymnax).
+Source: Freeman et al. 2021, arXiv:2106.13281 (Brax); Zakka et al. 2025, arXiv:2502.08844 (MuJoCo
+Playground); Lange 2022 (gymnax).
 """
 
 from __future__ import annotations
@@ -167,16 +169,18 @@ class JaxVectorEnv(gym.vector.VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor
 
 
 class BraxSimulator:
-    """Environment of Brax with its own wrappers for time limits and resets.
+    """Environment with the interface of Brax, and Brax's wrappers for time limits and resets.
 
     Args:
-        id: name in Brax, such as "halfcheetah".
+        env: environment for one state.
+        AutoResetWrapper: class of the last wrapper, which begins the next episode.
         episode_length: number of simulated steps after which an episode is truncated.
         action_repeat: number of simulated steps with one action.
-        kwargs: arguments of the environment, such as ``backend``.
     """
 
-    def __init__(self, id: str, episode_length: int, action_repeat: int, **kwargs: Any) -> None:
+    def __init__(
+        self, env: Any, AutoResetWrapper: Any, episode_length: int, action_repeat: int
+    ) -> None:
         envs = import_extra("brax.envs", "rlpyt.envs.jax", "brax")
         training = import_extra("brax.envs.wrappers.training", "rlpyt.envs.jax", "brax")
         jax = import_extra("jax", "rlpyt.envs.jax", "brax")
@@ -194,13 +198,9 @@ class BraxSimulator:
                 state.info["final_obs"] = state.obs
                 return state
 
-        try:
-            env = envs.get_environment(id, **kwargs)
-        except KeyError:
-            raise ValueError(f"id is {id!r}: Brax has no such environment") from None
         env = training.EpisodeWrapper(training.VmapWrapper(env), episode_length, action_repeat)
-        self._env = training.AutoResetWrapper(KeptObservation(env))
-        first = jax.eval_shape(env.reset, np.zeros((1, 2), np.uint32))
+        self._env = AutoResetWrapper(KeptObservation(env))
+        first = jax.eval_shape(self._env.reset, np.zeros((1, 2), np.uint32))
         self.observation_space = _unbounded(first.obs)
         size = (env.action_size,)
         self.action_space: gym.Space[Any] = gym.spaces.Box(-1.0, 1.0, size, np.float32)
@@ -282,7 +282,50 @@ def make_brax(
         ImportError: if Brax is not installed.
         ValueError: if Brax has no such environment.
     """
-    simulator = BraxSimulator(id, episode_length, action_repeat, **kwargs)
+    envs = import_extra("brax.envs", "rlpyt.envs.jax", "brax")
+    training = import_extra("brax.envs.wrappers.training", "rlpyt.envs.jax", "brax")
+    try:
+        env = envs.get_environment(id, **kwargs)
+    except KeyError:
+        raise ValueError(f"id is {id!r}: Brax has no such environment") from None
+    simulator = BraxSimulator(env, training.AutoResetWrapper, episode_length, action_repeat)
+    return DeviceEnvWrapper(JaxVectorEnv(simulator, num_envs, device))
+
+
+def make_playground(
+    id: str,
+    num_envs: int,
+    device: str | None = None,
+    episode_length: int | None = None,
+    action_repeat: int | None = None,
+    **kwargs: Any,
+) -> DeviceEnvWrapper:
+    """Make environments of MuJoCo Playground, which MJX simulates, for the device sampler.
+
+    Args:
+        id: name in Playground, such as "CartpoleBalance".
+        num_envs: number of environments, passed by the sampler.
+        device: device of JAX, such as "cpu" or "cuda:0"; None for its default.
+        episode_length: number of simulated steps after which an episode is truncated; None for that
+            of the environment.
+        action_repeat: number of simulated steps with one action; None for that of the environment.
+        kwargs: settings of the environment to change, such as ``ctrl_dt``.
+
+    Raises:
+        ImportError: if Playground is not installed.
+        ValueError: if Playground has no such environment.
+    """
+    playground = import_extra("mujoco_playground", "rlpyt.envs.jax", "playground")
+    registry = playground.registry
+    if id not in registry.ALL_ENVS:
+        raise ValueError(f"id is {id!r}: not in Playground{did_you_mean(id, registry.ALL_ENVS)}")
+    default = registry.get_default_config(id)
+    simulator = BraxSimulator(
+        registry.load(id, config_overrides=kwargs),
+        playground.wrapper.BraxAutoResetWrapper,
+        default.episode_length if episode_length is None else episode_length,
+        default.action_repeat if action_repeat is None else action_repeat,
+    )
     return DeviceEnvWrapper(JaxVectorEnv(simulator, num_envs, device))
 
 

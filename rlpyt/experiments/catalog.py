@@ -151,6 +151,7 @@ ENVIRONMENTS = {
     "atari_vector": (None, "rlpyt.envs.atari.vector.AtariVector", None),
     "envpool": (None, "rlpyt.envs.envpool.make", None),
     "brax": (None, None, "rlpyt.envs.jax.make_brax"),
+    "playground": (None, None, "rlpyt.envs.jax.make_playground"),
     "gymnax": (None, None, "rlpyt.envs.jax.make_gymnax"),
     "isaac": (None, None, "rlpyt.envs.isaac.make"),
     "maniskill": (None, None, "rlpyt.envs.maniskill.make"),
@@ -159,6 +160,7 @@ ENVIRONMENTS = {
 # Package that a simulator needs, and the words after "pip install" that install it.
 SIMULATORS = {
     "brax": ("brax", "'rlpyt[brax]'"),
+    "playground": ("mujoco_playground", "'rlpyt[playground]'"),
     "gymnax": ("gymnax", "'rlpyt[gymnax]'"),
     "isaac": (
         "isaaclab",
@@ -411,8 +413,8 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
 
     Args:
         name: gymnasium id, name of an Atari game (after ``atari_vector:`` for many games at once),
-            EnvPool id after ``envpool:``, name in a simulator after ``brax:``, ``gymnax:``,
-            ``isaac:`` or ``maniskill:``, or full name of a class or function.
+            EnvPool id after ``envpool:``, name in a simulator after a prefix of ``SIMULATORS``,
+            or full name of a class or function.
 
     Raises:
         ValueError: if there is no such environment, or the extra for it is not installed.

@@ -1,12 +1,13 @@
 """Simulators in JAX with the real packages: their own numbers, ends, seeds and memory."""
 
 import functools
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 import torch
 
-from rlpyt.envs.jax import make_brax, make_gymnax
+from rlpyt.envs.jax import make_brax, make_gymnax, make_playground
 from rlpyt.utils.buffer import named_leaves
 from tests.experiments.parts import invoke
 
@@ -14,10 +15,12 @@ pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.filterwarnings("ig
 SEEDS = [3, 4, 5]
 
 
-@pytest.fixture(autouse=True)
-def _packages():
-    for name in ("jax", "brax", "gymnax"):
-        pytest.importorskip(name)
+def needs(package):
+    return pytest.mark.skipif(find_spec(package) is None, reason=f"{package} is not installed")
+
+
+with_brax, with_gymnax = needs("brax"), needs("gymnax")
+with_playground = needs("mujoco_playground")
 
 
 def keys_of(seeds):
@@ -37,6 +40,7 @@ def poles(t):
     return torch.tensor([1, t % 2, 0])
 
 
+@with_gymnax
 def test_steps_of_gymnax():
     import gymnax
     import jax
@@ -71,6 +75,7 @@ def test_steps_of_gymnax():
     assert env.env._step._cache_size() == 1, "compiled more than once"
 
 
+@with_brax
 def test_steps_of_brax_and_its_resets():
     import jax
     from brax.envs import get_environment
@@ -98,6 +103,33 @@ def test_steps_of_brax_and_its_resets():
         assert all(is_kept) == (t % 4 != 3), "the last observation is that of the ended episode"
 
 
+@with_playground
+def test_steps_of_playground_and_its_resets():
+    import jax
+    import mujoco_playground as playground
+
+    env = make_playground("CartpoleSwingup", 2, episode_length=3, ctrl_dt=0.02)
+    env.seed(SEEDS[:2])
+    simulator = playground.wrapper.wrap_for_brax_training(
+        playground.registry.load("CartpoleSwingup", config_overrides={"ctrl_dt": 0.02}),
+        episode_length=3,
+    )
+    keys, used = split(keys_of(SEEDS[:2]))
+    state = jax.jit(simulator.reset)(used)
+    np.testing.assert_allclose(env.reset(), state.obs, rtol=1e-5)
+    advance = jax.jit(simulator.step)
+    for t in range(7):
+        step = env.step(torch.ones(2, 1))
+        state = advance(state, np.ones((2, 1), np.float32))
+        np.testing.assert_allclose(step.next_inputs, state.obs, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(step.reward, state.reward, rtol=1e-4, atol=1e-6)
+        assert step.done.tolist() == step.env_info.timeout.tolist() == [t % 3 == 2] * 2
+        assert torch.equal(step.observation, step.next_inputs) == (t % 3 != 2)
+    with pytest.raises(ValueError, match="did you mean 'CartpoleSwingup'"):
+        make_playground("CartpoleSwingUp", 2)
+
+
+@with_brax
 def test_a_fall_in_brax_is_no_truncation():
     env = make_brax("inverted_pendulum", 2, episode_length=40)
     env.seed(SEEDS[:2])
@@ -114,6 +146,7 @@ def test_a_fall_in_brax_is_no_truncation():
     assert True in kinds
 
 
+@with_gymnax
 def test_tensors_share_the_memory_of_arrays():
     env = make_gymnax("Pendulum-v1", 4).env
     observation = env.reset(seed=1)[0]
@@ -124,6 +157,7 @@ def test_tensors_share_the_memory_of_arrays():
     assert stepped.data_ptr() == env._observation.unsafe_buffer_pointer()
 
 
+@with_gymnax
 def test_seeds_and_partial_resets():
     env = make_gymnax("CartPole-v1", 3)
     env.seed(SEEDS)
@@ -138,6 +172,7 @@ def test_seeds_and_partial_resets():
     assert len(torch.unique(first[:, 0])) == 3
 
 
+@with_gymnax
 def test_state_continues_identically():
     def rollout(env):
         return torch.stack([env.step(poles(t)).next_inputs for t in range(25)])
@@ -154,6 +189,8 @@ def test_state_continues_identically():
         make_gymnax("CartPole-v1", 2).load_state_dict(state)
 
 
+@with_brax
+@with_gymnax
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="did you mean 'CartPole-v1'"):
         make_gymnax("CartPol-v1", 2)
@@ -164,12 +201,13 @@ def test_unknown_names_are_refused():
 @pytest.mark.parametrize(
     ("name", "environment"),
     [
-        ("ppo", "gymnax:CartPole-v1"),
-        ("ppo_lstm", "gymnax:CartPole-v1"),
-        ("dqn", "gymnax:CartPole-v1"),
-        ("r2d1", "gymnax:CartPole-v1"),
-        ("sac", "brax:fast"),
-        ("sac_lstm", "gymnax:Pendulum-v1"),
+        pytest.param("ppo", "gymnax:CartPole-v1", marks=with_gymnax),
+        pytest.param("ppo_lstm", "gymnax:CartPole-v1", marks=with_gymnax),
+        pytest.param("dqn", "gymnax:CartPole-v1", marks=with_gymnax),
+        pytest.param("r2d1", "gymnax:CartPole-v1", marks=with_gymnax),
+        pytest.param("sac", "brax:fast", marks=with_brax),
+        pytest.param("sac", "playground:CartpoleSwingup", marks=with_playground),
+        pytest.param("sac_lstm", "gymnax:Pendulum-v1", marks=with_gymnax),
     ],
 )
 def test_agents_are_trained_and_resumed(name, environment, tmp_path):

@@ -402,6 +402,7 @@ def test_an_error_after_the_start_keeps_its_traceback(tmp_path):
         ("mujoco", ["sac", "Hopper-v5"], "pip install 'rlpyt[mujoco]'"),
         ("envpool", ["dqn", "envpool:Pong-v5"], "pip install 'rlpyt[envpool]'"),
         ("brax", ["sac", "brax:ant"], "pip install 'rlpyt[brax]'"),
+        ("mujoco_playground", ["sac", "playground:Ant"], "pip install 'rlpyt[playground]'"),
         ("gymnax", ["dqn", "gymnax:CartPole-v1"], "pip install 'rlpyt[gymnax]'"),
         ("isaaclab", ["ppo", "isaac:Isaac-Ant-v0"], "--extra-index-url https://pypi.nvidia.com"),
         ("mani_skill", ["ppo", "maniskill:PickCube-v1"], "pip install mani_skill"),
