@@ -84,7 +84,7 @@ def verify(run: str, intervals: int, seed: int | None) -> None:
 
 
 @main.command()
-@click.argument("run", type=click.Path(exists=True))
+@click.argument("run", metavar="RUN|zoo:NAME", type=click.Path())
 def diagnose(run: str) -> None:
     """Say what is wrong with RUN, since when, and what to try, in at most ten lines.
 
@@ -170,7 +170,7 @@ def plot(
 
 @main.command()
 @click.argument("runs", type=click.Path())
-@click.argument("baseline", type=click.Path(exists=True))
+@click.argument("baseline", type=click.Path())
 @click.option("--tolerance", default=0.1, help="Loss that does not matter, as part of the range.")
 @click.option("--column", "y", default="ReturnAverage", help="Column of the log to compare.")
 @click.option("--score-fraction", default=0.5, help="Last part of steps, to average scores over.")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from tabulate import tabulate
 
+from rlpyt.experiments.catalog import located
 from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison
 from rlpyt.experiments.results.runs import STEPS, LoggedRun, is_repetition, read_columns
 from rlpyt.experiments.results.statistics import (
@@ -63,8 +64,8 @@ def compare(
     the confidence 1 - (1 - confidence) / n (Bonferroni), since luck may befall any of them.
 
     Args:
-        runs: directory of runs.
-        baseline: directory of runs.
+        runs: directory of runs, or ``zoo:NAME``.
+        baseline: directory of runs, or ``zoo:NAME``.
         tolerance: fraction of the baseline's range.
         y: column to compare; more is better.
         score_fraction: fraction of the steps, at the end of a run, over which its score is
@@ -83,7 +84,7 @@ def compare(
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence} must lie between 0 and 1, such as 0.95")
-    found, known = _tasks(Path(runs)), _tasks(Path(baseline))
+    found, known = _tasks(located(runs)), _tasks(located(baseline))
     if len(found) == len(known) == 1:  # The name of the directory does not matter.
         found = {next(iter(known)): files for files in found.values()}
     both = [task for task in known if task in found]

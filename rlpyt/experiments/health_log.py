@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.experiments.catalog import located
 from rlpyt.experiments.results.runs import number, read_rows
 from rlpyt.experiments.settings import read_params
 from rlpyt.utils.names import flat
@@ -122,8 +123,8 @@ class Log:
 
 
 def read_log(run_dir: str | Path) -> Log:
-    """Return the log of a run, from its directory or a csv file."""
-    path = Path(run_dir)
+    """Return the log of a run, from its directory, a csv file or ``zoo:NAME``."""
+    path = located(run_dir)
     file = path / "progress.csv" if path.is_dir() else path
     record = file.with_name("params.json")
     log = Log(read_rows(file), dict(flat(read_params(record))) if record.exists() else {})

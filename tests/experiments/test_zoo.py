@@ -11,6 +11,7 @@ import pytest
 
 import rlpyt
 from rlpyt.experiments import catalog, evaluation
+from tests.experiments.parts import invoke, refused
 
 DOCS = Path(__file__).parents[2] / "docs"
 NAMES = catalog.names("zoo")
@@ -56,6 +57,20 @@ def test_a_run_of_the_zoo_has_its_log_and_its_program() -> None:
     run = rlpyt.Run("zoo:ppo/CartPole-v1")
     assert run.progress["ReturnAverage"][-1] > 400
     assert "CartPole-v1" in run.program()
+
+
+def test_commands_on_logs_take_agents_of_the_zoo(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    log = catalog.ZOO / "ppo/CartPole-v1/progress.csv"
+    steps = float(log.read_text().splitlines()[-1].split(",")[4])
+    assert f" {steps:,.0f} steps" in invoke("diagnose", "zoo:ppo/CartPole-v1")
+    words = ["mine=zoo:ppo/CartPole-v1", "zoo:a2c/CartPole-v1", "--output", tmp_path]
+    table = invoke("plot", *words)
+    assert "mine" in table
+    assert "a2c" in table
+    assert "too few runs" in invoke("compare", "zoo:pqn/CartPole-v1", "zoo:ppo/CartPole-v1")
+    for words in (["diagnose"], ["plot"], ["compare", "zoo:ppo/CartPole-v1"]):
+        assert "did you mean 'ppo/CartPole-v1'" in refused(*words, "zoo:ppo/CartPol-v1")
 
 
 def test_unknown_agents_and_missing_packages_are_named(

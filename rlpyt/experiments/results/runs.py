@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rlpyt.experiments.catalog import located
 from rlpyt.utils.files import make_parent
 from rlpyt.utils.names import did_you_mean, flat
 from rlpyt.utils.types import NDArray
@@ -45,8 +46,8 @@ def find_runs(
     ``seed<n>``, and without the part that only repeats the task.
 
     Args:
-        directories: paths of runs, settings or whole sweeps; ``NAME=DIRECTORY`` gives a name for
-            the label.
+        directories: paths of runs, settings or whole sweeps, or ``zoo:NAME``; ``NAME=DIRECTORY``
+            gives a name for the label.
         by: parameters of ``params.json`` to label by, instead of the parts of the path below the
             given directories, such as ``algo.learning_rate``.
         task: parameter that names the task; if None, the first of ``TASK_KEYS`` that a run has.
@@ -197,7 +198,7 @@ def _named_directory(given: str) -> tuple[str, Path]:
     name, equals, rest = given.partition("=")
     if not equals or os.path.exists(given):
         name, rest = "", given
-    directory = Path(rest).resolve()
+    directory = located(rest).resolve()
     if not directory.is_dir():
         what = "a file" if directory.exists() else "not there"
         raise ValueError(f"directory={rest!r} is {what}: give the directory of a run or of a sweep")
