@@ -18,6 +18,7 @@ from rlpyt.experiments.settings import ROLES, SECTIONS, checked, read_params, wi
 from rlpyt.experiments.train import (
     alone_in,
     check_same_run,
+    check_steps,
     log_call,
     recorded,
     run_name,
@@ -71,6 +72,7 @@ def train(
     if steps is not None:
         config = with_steps(config, steps)
     config = checked(with_settings(config, _pairs(settings)))
+    check_steps(config, steps)
     if resume and log_dir is None:
         raise ValueError("resume=True needs the log_dir of the run")
     earlier = recorded(None if log_dir is None else str(log_dir), 0)

@@ -23,6 +23,8 @@ from rlpyt.utils.names import first_duplicate
 
 ROLES = ("algo", "agent", "sampler", "runner", "env")
 SECTIONS = ("algo", "agent", "model", "optim", "env", "eval_env", "sampler", "runner", "affinity")
+# Arguments of `rlpyt.train`, which are options of the command.
+OPTIONS = ("steps", "seed", "log_dir", "resume")
 # Arguments that follow from the roles and from other sections.
 _RESERVED = {
     "sampler": {"EnvCls", "env_kwargs", "eval_env_kwargs"},
@@ -336,6 +338,9 @@ def overridden(config: Config, overrides: Iterable[str]) -> Config:
         name, equals, value = text.partition("=")
         if not (equals and name):
             raise ValueError(f"{text!r} is not of the form name=value, such as algo.discount=0.9")
+        if name in OPTIONS:
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{text!r}: {name} is an option, so write {option}")
         pairs.append((name, value if name in ROLES else parse_value(value)))
     return with_settings(config, pairs)
 
@@ -389,7 +394,7 @@ def path_of(config: Config, name: str) -> tuple[str, str]:
         choices = " or ".join(f"{section}.{name}" for section in having)
         raise ValueError(f"{name!r} is ambiguous: write {choices}")
     known = [setting for part in sections for setting in section_parameters(config, part)[0]]
-    raise unknown("setting", name, [*known, *ROLES])
+    raise unknown("setting", name, [*known, *ROLES, *OPTIONS])
 
 
 def describe(config: Config) -> list[tuple[str, str, Any]]:

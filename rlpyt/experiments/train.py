@@ -107,8 +107,7 @@ def configuration(
     if steps is not None:
         config = with_steps(config, steps)
     config = overridden(config, settings)
-    if steps is not None and config["runner"]["n_steps"] != steps:
-        raise ValueError(f"--steps={steps:g} and n_steps={config['runner']['n_steps']:g}: give one")
+    check_steps(config, steps)
     config = merged(config, variant or {})
     if not config["env"] and config["roles"].get("env", "gym") == "gym":
         name = name.removeprefix("generic/")
@@ -122,6 +121,16 @@ def with_steps(config: Config, n_steps: float) -> Config:
         raise ValueError(f"--steps={n_steps:g}: give a finite number")
     interval = min(config["runner"]["log_interval_steps"], max(1, n_steps // 10))
     return changed(config, runner={"n_steps": n_steps, "log_interval_steps": interval})
+
+
+def check_steps(config: Config, steps: float | None) -> None:
+    """Refuse two different lengths of a run."""
+    n_steps = config["runner"].get("n_steps")
+    if steps is not None and n_steps != steps:
+        raise ValueError(
+            f"steps={steps:g} and n_steps={n_steps:g}: give one length of the run; the steps of "
+            "each environment in a batch are batch_T"
+        )
 
 
 def run_name(config: Config) -> str:

@@ -117,6 +117,9 @@ def test_a_run_is_not_overwritten(run):
         ({"sampler": "cpuu"}, "cpu"),
         ({"learning_rate": 1e-3, "algo": {"learning_rate": 1e-4}}, "twice"),
         ({"resume": True}, "log_dir"),
+        ({"steps": 1e4, "n_steps": 128}, "steps=10000 and n_steps=128: .* batch_T"),
+        ({"total_timesteps": 1e4}, "did you mean 'steps'"),
+        ({"device": "cuda"}, "did you mean 'gpus'"),
     ],
 )
 def test_wrong_settings_are_named(settings, words):
