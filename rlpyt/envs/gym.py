@@ -336,11 +336,20 @@ for _name, _indexes in (("CartPole", (0, 2)), ("Pendulum", (0, 1))):
     )
 
 
-def register_ids(namespace: str) -> None:
-    """Register the ids ``ALE/...`` or ``MinAtar/...``, if their package is installed.
+def register_ids(env_id: str) -> None:
+    """Register what importing does not, since every process needs it registered.
 
-    Importing their packages does not register them, and every process needs them registered.
+    These are the ids ``ALE/...`` and ``MinAtar/...``, if their package is installed, and a class of
+    gymnasium after its module, as in ``my_module:MyEnv``.
     """
+    module, _, name = env_id.partition(":")
+    if name.isidentifier():
+        EnvCls = getattr(importlib.import_module(module), name, None)
+        if isinstance(EnvCls, type) and issubclass(EnvCls, gym.Env):
+            gym.registry.pop(name, None)  # Perhaps of another module.
+            gym.register(name, entry_point=env_id)
+        return
+    namespace = env_id.partition("/")[0]
     package = {"ALE": "ale_py", "MinAtar": "minatar"}.get(namespace)
     is_registered = any(env_id.startswith(f"{namespace}/") for env_id in gym.registry)
     if package is None or is_registered or importlib.util.find_spec(package) is None:
@@ -394,7 +403,7 @@ def make_unwrapped(*args: Any, info_example: Mapping[Any, Any] | None = None, **
 
 def _find_and_make(*args: Any, **kwargs: Any) -> Any:
     env_id = args[0] if args else kwargs.get("id")
-    register_ids(str(env_id).partition("/")[0])
+    register_ids(str(env_id))
     try:
         return gym.make(*args, **kwargs)
     except gym.error.UnregisteredEnv as error:
@@ -406,7 +415,7 @@ def _find_and_make(*args: Any, **kwargs: Any) -> Any:
             return old_gym.make(*args, **kwargs)
         raise ValueError(
             f"id={env_id!r} is not registered{did_you_mean(str(env_id), gym.registry)}; import the "
-            "package that registers it"
+            "package that registers it, or name a class after its module: my_module:MyEnv"
         ) from error
 
 

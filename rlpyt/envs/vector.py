@@ -363,7 +363,7 @@ def make(
         leave_out: keys of a Dict observation that the agent does not get, such as texts.
         kwargs: arguments of the environments, or of ``gymnasium.make_vec``.
     """
-    register_ids(id.partition("/")[0])
+    register_ids(id)
     mode = gym.vector.AutoresetMode[autoreset_mode.upper()]
     vector_kwargs = {"autoreset_mode": mode, **(vector_kwargs or {})}
     if leave_out:

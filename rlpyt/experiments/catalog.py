@@ -395,8 +395,8 @@ def environment_ids() -> list[str]:
 
     from rlpyt.envs.gym import register_ids
 
-    register_ids("ALE")
-    register_ids("MinAtar")
+    register_ids("ALE/")
+    register_ids("MinAtar/")
     return sorted(gymnasium.registry)
 
 
@@ -453,8 +453,8 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
         is_of_gymnasium = isinstance(cls, type) and issubclass(cls, import_module("gymnasium").Env)
         if is_of_gymnasium and not hasattr(cls, "spaces"):  # Which environments of rlpyt have.
             raise ValueError(
-                f"{name} is a class of gymnasium: register it there, and name its id after its "
-                "module, as in my_package.my_module:MyEnv-v0"
+                f"{name} is a class of gymnasium: name it after its module with a colon, "
+                f"{cls.__module__}:{cls.__qualname__}"
             )
         return name, {}
     if find_spec("ale_py") is None and re.fullmatch(r"[a-z0-9_]+", name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,7 @@ import gymnasium
 
 from rlpyt.experiments import evaluation
 from rlpyt.experiments.catalog import located
-from rlpyt.experiments.program import Call, runner_call, source
+from rlpyt.experiments.program import Call, runner_call, source, started_from
 from rlpyt.experiments.results.runs import read_columns
 from rlpyt.experiments.settings import ROLES, SECTIONS, checked, read_params, with_settings
 from rlpyt.experiments.train import (
@@ -39,6 +40,7 @@ def train(
     log_dir: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Any] = (),
+    init: str | Path | None = None,
     **settings: Any,
 ) -> Run:
     """Train an algorithm on an environment, as the command ``rlpyt train`` does.
@@ -59,6 +61,7 @@ def train(
         log_dir: directory of the log; None for a new one, named after the time.
         resume: whether to save checkpoints in ``log_dir``, and to continue from the latest.
         callbacks: callbacks of the runner.
+        init: run, snapshot or ``zoo:NAME`` to start with the weights of; None for random ones.
         **settings: settings by name: of one part, such as ``learning_rate``; of a section, as in
             ``model={"hidden_sizes": [64]}``; or a role, as in ``sampler="cpu"``, or a class of your
             own: ``algo=MyPPO``.
@@ -81,8 +84,12 @@ def train(
         check_same_run(config, earlier, Path(directory, "run_0"), resume, seed)
         seed = earlier["seed"]
     seed = make_seed() if seed is None else seed
-    runner = runner_call(config, seed).make(callbacks=list(callbacks))
-    log = log_call(config, seed, directory, resume=resume)
+    call = runner_call(config, seed)
+    parent = {} if init is None else {"init": str(init)}
+    if init is not None:
+        call = started_from(call, str(init), with_replay=False)
+    runner = call.make(callbacks=list(callbacks))
+    log = log_call(config, seed, directory, resume=resume, more_params=parent)
     with alone_in(Path(directory, "run_0")), log.make():
         runner.train(**({"resume": "auto"} if resume else {}))
     return Run(Path(directory, "run_0"))
@@ -99,7 +106,11 @@ def _pairs(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _environment_name(environment: Any) -> str:
-    """Return the name of an environment; a class of gymnasium is registered under a new one."""
+    """Return the name of an environment.
+
+    A class of gymnasium has the name ``module:Class``; one that other programs cannot import is
+    registered under a name of this program.
+    """
     if isinstance(environment, str):
         return environment
     if not hasattr(environment, "__qualname__"):
@@ -110,7 +121,10 @@ def _environment_name(environment: Any) -> str:
     if not isinstance(environment, type) or not issubclass(environment, gymnasium.Env):
         return f"{environment.__module__}.{environment.__qualname__}"
     EnvCls: Any = environment
-    env_id = f"program/{EnvCls.__name__}-v0"
+    module, name = EnvCls.__module__, EnvCls.__name__
+    if module != "__main__" and getattr(sys.modules[module], name, None) is EnvCls:
+        return f"{module}:{name}"
+    env_id = f"program/{name}-v0"
     if env_id in gymnasium.registry:
         del gymnasium.registry[env_id]  # A notebook defines its classes again and again.
     gymnasium.register(env_id, entry_point=EnvCls)

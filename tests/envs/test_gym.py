@@ -717,6 +717,22 @@ def test_tasks_without_velocities(whole, partial, action, shown, horizon):
     assert gym.make(partial, max_episode_steps=7).horizon == 7
 
 
+@pytest.mark.parametrize(("module", "kwargs"), [(gym, {}), (vector, {"num_envs": 2})])
+def test_classes_are_named_after_their_modules(module, kwargs):
+    for reward in (1.0, 2.0):  # Arguments are given as with an id.
+        env = module.make(id=f"{__name__}:Scripted", reward=reward, **kwargs)
+        env.reset()
+        action = np.zeros(2, int)[: kwargs.get("num_envs")] if kwargs else 0
+        assert np.all(env.step(action).reward == reward)
+
+
+def test_the_class_is_that_of_the_named_module():
+    gymnasium.registry.pop("Scripted", None)
+    gymnasium.register("Scripted", entry_point=BareEnv)  # Another module has this name too.
+    env = gym.make(f"{__name__}:Scripted")
+    assert isinstance(env.unwrapped, Scripted)
+
+
 @pytest.mark.full
 def test_ids_are_registered_in_the_process_that_makes_the_environment():
     # A worker that was spawned, or a program of ``rlpyt train --print``, did not know them.

@@ -353,7 +353,7 @@ PHRASES = ("did_you_mean", "at_least_1", "without_spaces")
         ([*CARTPOLE, "sampler=cpu", "sampler=gpu"], "sampler twice"),
         ([*DQN, "replay_size=10"], "replay_size"),
         ([*CARTPOLE, "--steps", 64, "n_steps=32"], "steps=64 n_steps=32 batch_T"),
-        (["ppo", f"{MODULE}.Everything"], "gymnasium id"),
+        (["ppo", f"{MODULE}.Everything"], f"{MODULE}:Everything"),
         ([*DQN, "runner=async", "discount=2"], "discount"),
         ([*CARTPOLE, "agent=generic_lstm", "minibatches=9"], "minibatches"),
         ([*DQN, "OptimCls=5"], "algo.OptimCls=5"),

@@ -5,10 +5,12 @@ import runpy
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 import rlpyt
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.toy import Catch
+from rlpyt.experiments.trained import weights
 from rlpyt.runners.callbacks import Callback
 
 SMALL = dict(steps=200, batch_T=10, batch_B=2, minibatches=1, epochs=1, log_interval_steps=100)
@@ -102,6 +104,31 @@ def test_classes_of_a_program_are_environments(environment, tmp_path):
     )
     assert counted == [0, 1, 2, 3]
     assert run.progress["Diagnostics/CumSteps"][-1] == 40
+
+
+def test_a_class_of_a_module_is_found_by_later_programs(tmp_path):
+    run = rlpyt.train("a2c", Bandit, steps=40, log_dir=tmp_path, batch_T=5, batch_B=2)
+    assert run.params["env"]["id"] == f"{__name__}:Bandit"
+    del gymnasium.registry["Bandit"]
+    assert rlpyt.Run(run.directory).evaluate(1)["Length"]["mean"] == 1
+
+
+def test_a_class_that_no_module_has_belongs_to_this_program(tmp_path):
+    class Local(Bandit):
+        pass
+
+    run = rlpyt.train("a2c", Local, steps=40, log_dir=tmp_path, batch_T=5, batch_B=2)
+    assert run.params["env"]["id"] == "program/Local-v0"
+    del gymnasium.registry["program/Local-v0"]
+    with pytest.raises(ValueError, match="not registered.* my_module:MyEnv"):
+        run.evaluate(1)
+
+
+def test_a_run_starts_with_the_weights_of_another(run, tmp_path):
+    frozen = dict(SMALL, learning_rate=0.0, log_dir=tmp_path, init=run.directory)
+    again = rlpyt.train("ppo", "CartPole-v1", **frozen)
+    torch.testing.assert_close(weights(again.directory), weights(run.directory))
+    assert again.params["init"] == str(run.directory)
 
 
 def test_a_run_is_not_overwritten(run):
