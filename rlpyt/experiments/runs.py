@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import csv
 import sys
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
-from pathlib import Path
+from functools import cached_property, partial
+from io import BytesIO
+from pathlib import Path, PosixPath
+from signal import SIGINT
 from typing import Any
 
 import gymnasium
 
+from rlpyt.core.protocols import RunnerLike
 from rlpyt.experiments import evaluation
 from rlpyt.experiments.catalog import located
 from rlpyt.experiments.program import Call, runner_call, source, started_from
@@ -27,6 +31,8 @@ from rlpyt.experiments.train import (
     with_steps,
 )
 from rlpyt.experiments.trained import TrainedAgent, load
+from rlpyt.runners.callbacks import Callback
+from rlpyt.runners.checkpointing import StopSignals
 from rlpyt.utils.logging.context import get_log_dir
 from rlpyt.utils.seed import make_seed
 from rlpyt.utils.types import NDArray
@@ -70,6 +76,8 @@ def train(
         ValueError: if a name is unknown, with the closest ones, or a value has the wrong type, or
             ``log_dir`` has the log of another run.
     """
+    if not isinstance(callbacks, Sequence):
+        raise TypeError(f"callbacks={callbacks!r} is no list: give [{type(callbacks).__name__}()]")
     name = None if environment is None else _environment_name(environment)
     config = starting_point(algorithm, name)
     if steps is not None:
@@ -88,11 +96,40 @@ def train(
     parent = {} if init is None else {"init": str(init)}
     if init is not None:
         call = started_from(call, str(init), with_replay=False)
-    runner = call.make(callbacks=list(callbacks))
+    # With checkpoints the runner itself ends at an interrupt, and leaves by SystemExit.
+    runner = call.make(callbacks=[*callbacks, *([] if resume else [_StopOnInterrupt()])])
     log = log_call(config, seed, directory, resume=resume, more_params=parent)
     with alone_in(Path(directory, "run_0")), log.make():
-        runner.train(**({"resume": "auto"} if resume else {}))
+        try:
+            runner.train(**({"resume": "auto"} if resume else {}))
+        except SystemExit as end:
+            if end.code != 128 + SIGINT:
+                raise
     return Run(Path(directory, "run_0"))
+
+
+class _StopOnInterrupt(Callback):
+    """Callback that ends the run at the first interrupt, with a log row and a snapshot."""
+
+    _signals = StopSignals(())
+
+    def on_start(self, runner: RunnerLike) -> None:
+        supervisor = getattr(runner, "supervisor", None)
+        self._signals = StopSignals(
+            (SIGINT,),
+            is_failure=lambda: supervisor is not None and supervisor.has_interrupted,
+            on_request=lambda: "Ending the run after the current iteration.",
+        )
+        self._signals.__enter__()
+
+    def on_itr(
+        self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any], opt_info: Any
+    ) -> None:
+        if self._signals.received is not None:
+            runner.stop()
+
+    def on_end(self, runner: RunnerLike) -> None:
+        self._signals.__exit__()
 
 
 def _pairs(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -101,6 +138,11 @@ def _pairs(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f"{name}.{key}", part) for key, part in value.items())
         elif name in ROLES and isinstance(value, type):
             yield name, f"{value.__module__}.{value.__qualname__}"
+        elif name in ROLES and not isinstance(value, (str, Mapping)):
+            raise TypeError(
+                f"{name}={value!r} is an object: give its class or name, and its arguments as "
+                f"settings; objects are for runners, as in print(run.program())"
+            )
         else:
             yield name, value
 
@@ -129,6 +171,23 @@ def _environment_name(environment: Any) -> str:
         del gymnasium.registry[env_id]  # A notebook defines its classes again and again.
     gymnasium.register(env_id, entry_point=EnvCls)
     return env_id
+
+
+def _png(figure: Any) -> bytes:
+    """Return a figure as a notebook shows it."""
+    picture = BytesIO()
+    figure.savefig(picture, format="png")
+    return picture.getvalue()
+
+
+class Video(PosixPath):
+    """Path of a video, which a notebook shows."""
+
+    def _repr_html_(self) -> str:
+        data = b64encode(self.read_bytes()).decode()
+        if self.suffix == ".gif":
+            return f'<img src="data:image/gif;base64,{data}">'
+        return f'<video controls src="data:video/mp4;base64,{data}"></video>'
 
 
 class Run:
@@ -186,6 +245,7 @@ class Run:
         figure = draw_curves(Comparison([LoggedRun(csv_file, label)], y), show_runs=True)
         if file is not None:
             figure.savefig(file)
+        figure._repr_png_ = partial(_png, figure)
         return figure
 
     def evaluate(self, n_episodes: int = 100, seed: int | None = None) -> dict[str, Any]:
@@ -199,9 +259,13 @@ class Run:
         return evaluation.statistics(infos)
 
     def video(self, file: str | Path, n_episodes: int = 1, seed: int | None = None) -> Path:
-        """Write episodes of the agent to ``file``, .mp4 or .gif, and return its path."""
+        """Write episodes of the agent to ``file``, .mp4 or .gif.
+
+        Returns:
+            The path of the file, which a notebook shows as the video.
+        """
         evaluation.watch(evaluation.load_agent(self.directory), n_episodes, file, seed)
-        return Path(file)
+        return Video(file)
 
     def export(self, file: str | Path) -> Any:
         """Write the policy as one graph, .onnx or .pt2; see :mod:`rlpyt.experiments.export`."""

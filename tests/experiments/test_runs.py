@@ -1,6 +1,8 @@
 """Runs as objects: trained by name, read, drawn, evaluated, printed as a program."""
 
 import runpy
+import signal
+from base64 import b64encode
 
 import gymnasium
 import numpy as np
@@ -73,6 +75,20 @@ def test_a_picture_is_drawn_and_written(run, tmp_path):
     figure = run.plot("ReturnAverage", tmp_path / "curve.png")
     assert figure.axes[0].lines
     assert (tmp_path / "curve.png").stat().st_size > 1000
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"), [("gif", '<img src="data:image/gif;'), ("mp4", "<video controls src=")]
+)
+def test_a_notebook_shows_a_video(run, tmp_path, ending, words):
+    for package in ("imageio", "av", "pygame"):
+        pytest.importorskip(package)
+    video = run.video(tmp_path / f"cartpole.{ending}", seed=1)
+    assert video == tmp_path / f"cartpole.{ending}"
+    shown = video._repr_html_()
+    assert shown.startswith(words)
+    assert b64encode(video.read_bytes()).decode() in shown
 
 
 def test_its_program_makes_the_same_run(run, tmp_path):
@@ -124,6 +140,25 @@ def test_a_class_that_no_module_has_belongs_to_this_program(tmp_path):
         run.evaluate(1)
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_an_interrupted_run_is_returned(tmp_path, resume):
+    class Interrupt(Callback):
+        def on_itr(self, runner, itr, *args):
+            if itr == 2:
+                signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    options = dict(SMALL, steps=2000, log_dir=tmp_path, resume=resume, callbacks=[Interrupt()])
+    run = rlpyt.train("ppo", "CartPole-v1", **options)
+    if resume:
+        again = rlpyt.train("ppo", "CartPole-v1", **{**options, "callbacks": []})
+        assert again.progress["Diagnostics/CumSteps"][-1] == 2000
+    else:
+        assert list(run.progress["Diagnostics/CumSteps"]) == [60]
+        assert run.agent.act([0.0, 0.0, 0.0, 0.0])[0] in (0, 1)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 def test_a_run_starts_with_the_weights_of_another(run, tmp_path):
     frozen = dict(SMALL, learning_rate=0.0, log_dir=tmp_path, init=run.directory)
     again = rlpyt.train("ppo", "CartPole-v1", **frozen)
@@ -146,12 +181,17 @@ def test_a_run_is_not_overwritten(run):
         ({"resume": True}, "log_dir"),
         ({"steps": 1e4, "n_steps": 128}, "steps=10000 and n_steps=128: .* batch_T"),
         ({"total_timesteps": 1e4}, "did you mean 'steps'"),
+        ({"steps": 1e4, "log_interval_steps": 1e5}, "log_interval_steps=100000 is more than"),
+        ({"steps": "1e4"}, "steps='1e4' is a text"),
+        ({"agent": object()}, "agent=<object .* is an object: give its class or name"),
+        ({"callbacks": Callback()}, r"give \[Callback\(\)\]"),
+        ({"algorithm": PPO}, "algorithm=<class .*: give a name such as 'ppo'"),
         ({"device": "cuda"}, "did you mean 'gpus'"),
     ],
 )
 def test_wrong_settings_are_named(settings, words):
-    with pytest.raises(ValueError, match=words):
-        rlpyt.train("ppo", "CartPole-v1", **settings)
+    with pytest.raises((ValueError, TypeError), match=words):
+        rlpyt.train(**{"algorithm": "ppo", "environment": "CartPole-v1", **settings})
 
 
 def test_a_directory_without_a_run_is_named(tmp_path):
