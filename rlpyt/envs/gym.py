@@ -25,7 +25,7 @@ from rlpyt.envs.base import EnvSpaces as EnvSpaces, EnvStep as EnvStep
 from rlpyt.envs.gym_state import known_states, layer_state, layers_of, set_layer_states
 from rlpyt.envs.statistics import freeze_statistics, read_statistics
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper as GymSpaceWrapper
-from rlpyt.utils.names import did_you_mean
+from rlpyt.utils.names import did_you_mean, import_extra
 from rlpyt.utils.seed import make_generator, seed_spaces
 from rlpyt.utils.types import NDArray, Nested
 
@@ -152,7 +152,15 @@ class GymEnvWrapper(Wrapper):
         mask = mask_of(observation, self.action_space)
         if not self.action_space.contains(action) or (mask is not None and not mask[action]):
             action = random_action(self.action_space, observation)
-        result = self.env.step(self.action_space.revert(action))
+        try:
+            result = self.env.step(self.action_space.revert(action))
+        except ValueError as error:
+            if "to unpack" not in str(error):  # As wrappers of gymnasium do with both results.
+                raise
+            raise ValueError(
+                f"{error}: reset() of the environment must return (observation, info), and step() "
+                "(observation, reward, terminated, truncated, info)"
+            ) from error
         set_layer_states(before)
         self._seed = seed
         example = as_reals({k: v for k, v in result[-1].items() if k != "TimeLimit.truncated"})
@@ -336,6 +344,10 @@ for _name, _indexes in (("CartPole", (0, 2)), ("Pendulum", (0, 1))):
     )
 
 
+# Package and extra of each namespace of ids that importing the package does not register.
+_EXTRAS = {"ALE": ("ale_py", "atari"), "MinAtar": ("minatar", "minatar")}
+
+
 def register_ids(env_id: str) -> None:
     """Register what importing does not, since every process needs it registered.
 
@@ -350,7 +362,7 @@ def register_ids(env_id: str) -> None:
             gym.register(name, entry_point=env_id)
         return
     namespace = env_id.partition("/")[0]
-    package = {"ALE": "ale_py", "MinAtar": "minatar"}.get(namespace)
+    package, _ = _EXTRAS.get(namespace, (None, ""))
     is_registered = any(env_id.startswith(f"{namespace}/") for env_id in gym.registry)
     if package is None or is_registered or importlib.util.find_spec(package) is None:
         return
@@ -413,6 +425,9 @@ def _find_and_make(*args: Any, **kwargs: Any) -> Any:
             old_gym = None
         if old_gym is not None and env_id in old_gym.envs.registry:
             return old_gym.make(*args, **kwargs)
+        package, extra = _EXTRAS.get(str(env_id).partition("/")[0], ("", ""))
+        if package:
+            import_extra(package, f"id={env_id!r}", extra)
         raise ValueError(
             f"id={env_id!r} is not registered{did_you_mean(str(env_id), gym.registry)}; import the "
             "package that registers it, or name a class after its module: my_module:MyEnv"

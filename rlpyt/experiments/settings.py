@@ -24,7 +24,7 @@ from rlpyt.utils.names import first_duplicate
 ROLES = ("algo", "agent", "sampler", "runner", "env")
 SECTIONS = ("algo", "agent", "model", "optim", "env", "eval_env", "sampler", "runner", "affinity")
 # Arguments of `rlpyt.train`, which are options of the command.
-OPTIONS = ("steps", "seed", "log_dir", "resume", "init")
+OPTIONS = ("steps", "seed", "log_dir", "resume", "init", "callbacks")
 # Arguments that follow from the roles and from other sections.
 _RESERVED = {
     "sampler": {"EnvCls", "env_kwargs", "eval_env_kwargs"},

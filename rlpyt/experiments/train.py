@@ -55,6 +55,10 @@ def entry_name(name: str, environment: str | None = None) -> str:
         ValueError: if there is no such entry, algorithm or environment.
     """
     known = entries()
+    if not isinstance(name, str):
+        raise TypeError(
+            f"algorithm={name!r}: give a name such as 'ppo', and a class of your own as algo="
+        )
     if "/" not in name:
         candidates = [f"generic/{name}"]
         if environment is not None and f"generic/{name}" in known:
@@ -117,6 +121,8 @@ def configuration(
 
 def with_steps(config: Config, n_steps: float) -> Config:
     """Return the configuration for a run of different length, with at least ten log rows."""
+    if isinstance(n_steps, str):
+        raise TypeError(f"steps={n_steps!r} is a text: give a number")
     if not math.isfinite(n_steps):
         raise ValueError(f"--steps={n_steps:g}: give a finite number")
     interval = min(config["runner"]["log_interval_steps"], max(1, n_steps // 10))
@@ -124,12 +130,19 @@ def with_steps(config: Config, n_steps: float) -> Config:
 
 
 def check_steps(config: Config, steps: float | None) -> None:
-    """Refuse two different lengths of a run."""
-    n_steps = config["runner"].get("n_steps")
-    if steps is not None and n_steps != steps:
+    """Refuse two different lengths of a run, and log intervals that make it longer."""
+    if steps is None:
+        return
+    n_steps, interval = (config["runner"][name] for name in ("n_steps", "log_interval_steps"))
+    if n_steps != steps:
         raise ValueError(
             f"steps={steps:g} and n_steps={n_steps:g}: give one length of the run; the steps of "
             "each environment in a batch are batch_T"
+        )
+    if interval > n_steps >= 1:
+        raise ValueError(
+            f"log_interval_steps={interval:g} is more than steps={steps:g}: a run has at least one "
+            "log row, so make it smaller"
         )
 
 

@@ -717,6 +717,28 @@ def test_tasks_without_velocities(whole, partial, action, shown, horizon):
     assert gym.make(partial, max_episode_steps=7).horizon == 7
 
 
+@pytest.mark.parametrize(
+    ("method", "result"), [("reset", np.zeros(3)), ("step", (np.zeros(2), 0.0, False, {}))]
+)
+@pytest.mark.filterwarnings("ignore")  # Gymnasium's, about the same.
+def test_results_of_the_old_interface_are_named(method, result, monkeypatch):
+    monkeypatch.setattr(Scripted, method, lambda self, *args, **kwargs: result)
+    words = r"reset\(\) .* \(observation, info\), and step\(\) \(observation, reward, terminated, t"
+    with pytest.raises(ValueError, match=words):
+        gym.make(f"{__name__}:Scripted")
+
+
+def test_the_extra_of_an_id_is_named(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda package: None)
+    monkeypatch.setitem(sys.modules, "minatar", None)
+    for env_id in [key for key in gymnasium.registry if key.startswith("MinAtar/")]:
+        monkeypatch.delitem(gymnasium.registry, env_id)
+    with pytest.raises(
+        ImportError, match=r"MinAtar/Breakout-v1' needs minatar: pip install 'rlpyt"
+    ):
+        gym.make("MinAtar/Breakout-v1")
+
+
 @pytest.mark.parametrize(("module", "kwargs"), [(gym, {}), (vector, {"num_envs": 2})])
 def test_classes_are_named_after_their_modules(module, kwargs):
     for reward in (1.0, 2.0):  # Arguments are given as with an id.
