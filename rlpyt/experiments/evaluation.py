@@ -18,7 +18,14 @@ from rlpyt.experiments.program import Call, agent_call, environment_kwargs
 from rlpyt.experiments.results.runs import write_rows
 from rlpyt.experiments.settings import SECTIONS, checked, parameters, read_params, with_roles
 from rlpyt.experiments.sweeps.variant import Config
-from rlpyt.runners.video import Camera, Window, check_video_packages, write_video
+from rlpyt.runners.video import (
+    Camera,
+    Window,
+    WindowClosed,
+    check_video_packages,
+    check_window,
+    write_video,
+)
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import Purpose, derived_seed, make_seed, set_seed
 from rlpyt.utils.types import NDArray
@@ -223,6 +230,8 @@ def watch(
 ) -> list[Any]:
     """Show episodes in a window, or write them as a video; return their trajectory infos.
 
+    Closing the window ends it.
+
     Args:
         saved: snapshot to watch.
         n_episodes: number of episodes, one after the other.
@@ -262,6 +271,7 @@ def watch(
             picture = picture_of(env, may_be_none=True)
             if picture is not None:
                 window.show(picture, fps)
+            check_window()
             return None
         if len(frames) + len(of_episode) >= max_frames:
             return None
@@ -271,7 +281,10 @@ def watch(
     for episode in range(n_episodes):
         of_episode: list[NDArray] = []
         episode_seed = None if seed is None else derived_seed(seed, Purpose.EPISODE, episode)
-        infos += evaluate(saved, 1, episode_seed, EnvCls=filmed)
+        try:
+            infos += evaluate(saved, 1, episode_seed, EnvCls=filmed)
+        except WindowClosed:
+            break
         frames += of_episode
     window.close()
     if video is not None:

@@ -55,7 +55,7 @@ def watch(
     with without_traceback():
         saved = evaluation.load_agent(path)
         infos = evaluation.watch(saved, episodes, video, seed, max_frames, shrink)
-    click.echo(_table(infos))
+    click.echo(_table(infos) if infos else "No episode has ended.")
     if video is not None:
         click.echo(f"\nVideo: {video}")
 

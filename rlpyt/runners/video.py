@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,17 @@ class Camera:
         picture = self.draw(self.env)
         if picture is not None:
             self.frames.append(picture)
+
+
+class WindowClosed(Exception):
+    """The user has closed the window, or asked the program to end (SDL catches SIGTERM)."""
+
+
+def check_window() -> None:
+    """Raise :class:`WindowClosed` if a window of pygame, also of gymnasium, has been closed."""
+    pygame = sys.modules.get("pygame")
+    if pygame is not None and pygame.display.get_init() and pygame.event.get(pygame.QUIT):
+        raise WindowClosed
 
 
 class Window:

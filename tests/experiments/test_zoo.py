@@ -73,6 +73,17 @@ def test_commands_on_logs_take_agents_of_the_zoo(tmp_path: Path) -> None:
         assert "did you mean 'ppo/CartPole-v1'" in refused(*words, "zoo:ppo/CartPol-v1")
 
 
+def test_closing_the_window_ends_the_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    pygame = pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    pygame.display.init()
+    pygame.event.post(pygame.event.Event(pygame.QUIT))
+    try:
+        assert "No episode has ended." in invoke("watch", "zoo:ppo/CartPole-v1")
+    finally:
+        pygame.display.quit()
+
+
 def test_unknown_agents_and_missing_packages_are_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
