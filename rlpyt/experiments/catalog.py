@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
@@ -448,7 +449,8 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
     if name in ids or ":" in name:
         _check_packages_of(name)
         return "gym", {"id": name}
-    if "." in name and "/" not in name and find_spec(name.partition(".")[0]) is not None:
+    package = name.partition(".")[0]
+    if "." in name and "/" not in name and (package in sys.modules or find_spec(package)):
         cls = load(name)
         is_of_gymnasium = isinstance(cls, type) and issubclass(cls, import_module("gymnasium").Env)
         if is_of_gymnasium and not hasattr(cls, "spaces"):  # Which environments of rlpyt have.

@@ -22,6 +22,7 @@ from rlpyt.experiments.results.runs import read_columns
 from rlpyt.experiments.settings import ROLES, SECTIONS, checked, read_params, with_settings
 from rlpyt.experiments.train import (
     alone_in,
+    check_environment,
     check_same_run,
     check_steps,
     log_call,
@@ -82,7 +83,9 @@ def train(
     config = starting_point(algorithm, name)
     if steps is not None:
         config = with_steps(config, steps)
-    config = checked(with_settings(config, _pairs(settings)))
+    config = with_settings(config, _pairs(settings))
+    check_environment(algorithm, config)
+    config = checked(config)
     check_steps(config, steps)
     if resume and log_dir is None:
         raise ValueError("resume=True needs the log_dir of the run")
@@ -136,6 +139,8 @@ def _pairs(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in settings.items():
         if name in SECTIONS and isinstance(value, Mapping):
             yield from ((f"{name}.{key}", part) for key, part in value.items())
+        elif name == "env":
+            yield name, _environment_name(value)
         elif name in ROLES and isinstance(value, type):
             yield name, f"{value.__module__}.{value.__qualname__}"
         elif name in ROLES and not isinstance(value, (str, Mapping)):

@@ -113,10 +113,15 @@ def configuration(
     config = overridden(config, settings)
     check_steps(config, steps)
     config = merged(config, variant or {})
-    if not config["env"] and config["roles"].get("env", "gym") == "gym":
+    check_environment(name, config)
+    return checked(config)
+
+
+def check_environment(name: str, config: Config) -> None:
+    """Refuse the configuration of an algorithm without an environment."""
+    if not config.get("env") and config["roles"].get("env", "gym") == "gym":
         name = name.removeprefix("generic/")
         raise ValueError(f"name an environment, as in: rlpyt train {name} CartPole-v1")
-    return checked(config)
 
 
 def with_steps(config: Config, n_steps: float) -> Config:
