@@ -203,6 +203,8 @@ def compare(runs: str, baseline: str, until: float | None, max_seeds: int, **opt
         with without_traceback():
             if given:
                 raise ValueError(f"--until has its own test: leave out --{', --'.join(given)}")
+            if "zoo:" in (runs[:4], baseline[:4]):
+                raise ValueError("--until trains further seeds: give runs of your own, no zoo:NAME")
             kept = {name: options[name] for name in ("y", "score_fraction")}
             verdict = compare_until(runs, baseline, until, max_seeds, **kept, tell=click.echo)
         click.echo(verdict)

@@ -71,6 +71,8 @@ def test_commands_on_logs_take_agents_of_the_zoo(tmp_path: Path) -> None:
     assert "too few runs" in invoke("compare", "zoo:pqn/CartPole-v1", "zoo:ppo/CartPole-v1")
     for words in (["diagnose"], ["plot"], ["compare", "zoo:ppo/CartPole-v1"]):
         assert "did you mean 'ppo/CartPole-v1'" in refused(*words, "zoo:ppo/CartPol-v1")
+    both = ["zoo:pqn/CartPole-v1", "zoo:ppo/CartPole-v1"]
+    assert "runs of your own" in refused("compare", *both, "--until", 0.95)
 
 
 def test_closing_the_window_ends_the_episode(monkeypatch: pytest.MonkeyPatch) -> None:
