@@ -146,7 +146,7 @@ def _pairs(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         elif name in ROLES and not isinstance(value, (str, Mapping)):
             raise TypeError(
                 f"{name}={value!r} is an object: give its class or name, and its arguments as "
-                f"settings; objects are for runners, as in print(run.program())"
+                "settings; objects are for runners, as in print(run.program())"
             )
         else:
             yield name, value
