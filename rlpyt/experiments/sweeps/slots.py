@@ -9,12 +9,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.experiments.sweeps import _codes as codes
-from rlpyt.experiments.sweeps.affinity import (
-    affinity_of_slot,
-    encode_affinity,
-    usable_cores,
-)
+from rlpyt.experiments.sweeps import affinity as codes
 from rlpyt.processes.machine import look_at_machine
 
 
@@ -33,7 +28,7 @@ class Slot:
     @cached_property
     def affinity(self) -> Any:
         """Affinity of the run, in the form that its runner takes."""
-        return affinity_of_slot(self.number, self.options)
+        return codes.affinity_of_slot(self.number, self.options)
 
     @property
     def code(self) -> str:
@@ -62,14 +57,6 @@ class Slot:
         """Whether the run is confined to its CPUs."""
         return bool(self.options.get(codes.SET_AFFINITY, 1))
 
-    def alone(self) -> Slot:
-        """Return as many CPUs and GPUs, numbered from 0, for a cluster that places the run."""
-        options = {**self.options, codes.HYPERTHREAD_OFFSET: 0, codes.N_SOCKET: 1}
-        one = Slot(options)
-        n_cpu = {codes.N_CPU_CORE: len(one.cpus), codes.CPU_PER_RUN: len(one.cpus)}
-        n_gpu = {codes.N_GPU: len(one.gpus), codes.CONTEXTS_PER_GPU: 1}
-        return Slot({**options, **n_cpu, **n_gpu, codes.SET_AFFINITY: 0})
-
 
 def slots_of(affinity_code: str) -> list[Slot]:
     """Return all slots of a code without a slot.
@@ -85,6 +72,13 @@ def slots_of(affinity_code: str) -> list[Slot]:
             "are: lower gpr and sgr, the GPUs per run"
         )
     return slots
+
+
+def slot_elsewhere(affinity_code: str) -> Slot:
+    """Return a slot of a code for a cluster, which chooses the CPUs and GPUs."""
+    options = slots_of(affinity_code)[0].options
+    free = {codes.HYPERTHREAD_OFFSET: 0, codes.N_SOCKET: 1, codes.SET_AFFINITY: 0}
+    return Slot({**options, **free})
 
 
 def affinity_code(
@@ -115,7 +109,7 @@ def affinity_code(
     is_async = roles.get("runner") == "async"
     serves = roles.get("sampler") in ("gpu", "alternating")
     machine = look_at_machine()
-    n_core, hyperthread_offset, n_socket = usable_cores()
+    n_core, hyperthread_offset, n_socket = codes.usable_cores()
     if gpus is None:
         gpus = torch.cuda.device_count() if is_local else 0
     elif is_local and gpus > torch.cuda.device_count():
@@ -147,8 +141,16 @@ def affinity_code(
     if not is_async and cpus_per_run % n_optimizer:
         raise ValueError(f"--cpus-per-run {cpus_per_run}: give a multiple of {n_optimizer}")
     if groups and slots > groups:
-        _check_sharing(slots, groups, not is_async and n_optimizer == 1)
-    return encode_affinity(
+        if is_async or n_optimizer > 1:
+            raise ValueError(
+                f"--slots {slots}: give at most {groups}, since asynchronous runs and runs on "
+                "several GPUs do not share GPUs"
+            )
+        if slots % groups:
+            raise ValueError(
+                f"--slots {slots}: give a multiple of {groups}, so that GPUs are shared"
+            )
+    return codes.encode_affinity(
         n_cpu_core=slots * cpus_per_run,
         n_gpu=min(groups, slots) * gpus_per_run,
         contexts_per_gpu=max(1, slots // groups) if groups else 1,
@@ -163,14 +165,3 @@ def affinity_code(
         # A container may have a quota of time on all CPUs.
         set_affinity=machine.n_cpus == len(machine.cpus),
     )
-
-
-def _check_sharing(slots: int, groups: int, may_share: bool) -> None:
-    """Raise ``ValueError`` unless this number of runs can share the GPUs."""
-    if not may_share:
-        raise ValueError(
-            f"--slots {slots}: give at most {groups}, since asynchronous runs and runs on several "
-            "GPUs do not share GPUs"
-        )
-    if slots % groups:
-        raise ValueError(f"--slots {slots}: give a multiple of {groups}, so that GPUs are shared")
