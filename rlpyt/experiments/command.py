@@ -292,11 +292,13 @@ def sweep(
             click.echo(tabulate(rows, headers=("directory", "changes"), disable_numparse=True))
             click.echo(f"\n{len(place.slots)} at a time, each {seeds} times, in {log_dir}")
             return
-        launch = sweeps.Launch(log_dir, code, place, seeds, retry_failed, time_limit)
+        options = {"retry_failed": retry_failed, "time_limit_s": time_limit, "pool": place}
         if search == "optuna":
-            click.echo("\n" + launch.search(parts[0], trials, metric, prune))
+            options["metric"] = metric
+            best = sweeps.run_trials(parts[0], code, log_dir, seeds, trials, prune, **options)
+            click.echo("\n" + best)
         else:
-            launch.run(variants)
+            sweeps.run_variants(variants, code, log_dir, seeds, **options)
     click.echo(f"\nSweep: {log_dir}\nCompare: rlpyt plot {shlex.quote(log_dir)}")
 
 

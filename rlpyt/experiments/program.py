@@ -56,18 +56,14 @@ def runner_call(config: Config, seed: int | None = None, affinity: Any = None) -
         names = roles.get("runner", "minibatch"), roles.get("sampler", "serial")
         affinity = make_affinity(*names, batch_B, **config["affinity"])
     optim = {**config["optim"], **(config["algo"].get("optim_kwargs") or {})}
+    named, algo = targets(config), {**config["algo"], **({"optim_kwargs": optim} if optim else {})}
     parts = {
-        "algo": Call(
-            targets(config)["algo"],
-            {**config["algo"], **({"optim_kwargs": optim} if optim else {})},
-        ),
+        "algo": Call(named["algo"], algo),
         "agent": agent_call(config),
-        "sampler": Call(
-            targets(config)["sampler"], {**environment_kwargs(config), **config["sampler"]}
-        ),
+        "sampler": Call(named["sampler"], {**environment_kwargs(config), **config["sampler"]}),
     }
     settings = {"affinity": affinity, "seed": seed, **config["runner"]}
-    return Call(targets(config)["runner"], {**parts, **settings})
+    return Call(named["runner"], {**parts, **settings})
 
 
 def started_from(runner: Call, run: str, with_replay: bool = False) -> Call:
@@ -89,10 +85,8 @@ def started_from(runner: Call, run: str, with_replay: bool = False) -> Call:
 def agent_call(config: Config) -> Call:
     """Return the call that makes the agent."""
     model = {**config["model"], **(config["agent"].get("model_kwargs") or {})}
-    return Call(
-        targets(config)["agent"],
-        {**config["agent"], **({"model_kwargs": model} if model else {})},
-    )
+    kwargs = {**config["agent"], **({"model_kwargs": model} if model else {})}
+    return Call(targets(config)["agent"], kwargs)
 
 
 def environment_kwargs(config: Config) -> dict[str, Any]:
@@ -102,10 +96,7 @@ def environment_kwargs(config: Config) -> dict[str, Any]:
     """
     env = config["env"]
     same = {key: env[key] for key in ("game", "id") if key in env}
-    kwargs: dict[str, Any] = {
-        "EnvCls": Name(targets(config)["env"]),
-        "env_kwargs": env,
-    }
+    kwargs: dict[str, Any] = {"EnvCls": Name(targets(config)["env"]), "env_kwargs": env}
     if config["eval_env"]:
         kwargs["eval_env_kwargs"] = {**env, **config["eval_env"], **same}
     if "game" in env:
@@ -208,15 +199,10 @@ def source(runner: Call, log: Mapping[str, Any], saving: Mapping[str, Any], comm
     lines.append(f"    with {_text(Call(LOGGER_CONTEXT, dict(log)), 4)}:")
     arguments = ", ".join(f"{key}={_text(value, 0)}" for key, value in saving.items())
     lines.append(f"        runner.train({arguments})")
-    body = "\n".join(lines)
     names = {LOGGER_CONTEXT, *_names(runner)}
     imports = sorted(f"from {name.rpartition('.')[0]} import {_short(name)}" for name in names)
-    return "\n".join(
-        [f'"""{command}"""', "", *imports, "", "", "def main():", body, "", "", _MAIN, "    main()"]
-    )
-
-
-_MAIN = 'if __name__ == "__main__":'
+    main = ["", "", 'if __name__ == "__main__":', "    main()"]
+    return "\n".join([f'"""{command}"""', "", *imports, "", "", "def main():", *lines, *main])
 
 
 def _short(name: str) -> str:
@@ -227,15 +213,12 @@ def _names(value: Any) -> Iterator[str]:
     """Yield the full names of all classes and functions in a value."""
     if isinstance(value, Call):
         yield value.name
-        yield from _names(value.kwargs)
-    elif isinstance(value, Name):
+        value = value.kwargs
+    if isinstance(value, Name):
         yield str(value)
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from _names(part)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _names(part)
+    parts = value.values() if isinstance(value, Mapping) else value
+    for part in parts if isinstance(value, (Mapping, list, tuple)) else ():
+        yield from _names(part)
 
 
 def _text(value: Any, indent: int) -> str:

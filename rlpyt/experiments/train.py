@@ -13,7 +13,6 @@ from typing import Any
 
 import rlpyt
 from rlpyt import __version__
-from rlpyt.core.protocols import AgentLike, AlgoLike, EnvLike, SamplerLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.experiments.catalog import (
     ATARI_ENTRIES,
@@ -214,13 +213,8 @@ def check_same_run(
 ) -> None:
     """Raise ``ValueError`` unless a directory has the same run, with checkpoints to resume from.
 
-    Args:
-        config: configuration to resume with, whose sections ``runner`` and ``affinity`` may differ:
-            a run can become longer, or move to other devices.
-        params: parameters of the run that the directory has.
-        run_dir: directory of the run.
-        resume: whether to resume it.
-        seed: seed to resume with; None for the seed of the run.
+    The sections ``runner`` and ``affinity`` may differ: a run can become longer, or move to other
+    devices. ``params`` are those that the directory has.
     """
     if not resume:
         raise ValueError(
@@ -277,46 +271,33 @@ def try_runs(calls: Iterable[Call]) -> None:
         Exception: any error of environment, agent or algorithm.
     """
     envs: dict[str, Any] = {}
-    with ExitStack() as stack:
+    with ExitStack() as stack, logger.using(logger.Logger(sinks=[])):
         for call in calls:
             runner = call.make()
-            sampler = runner.sampler
+            agent, algo, sampler = runner.agent, runner.algo, runner.sampler
             key = repr((type(sampler), sampler.EnvCls, sampler.env_kwargs))
             if key not in envs:
                 in_vectors = isinstance(sampler, VectorSampler)
                 number = {"num_envs": 1} if in_vectors else {}
                 env = sampler.EnvCls(**{**number, **sampler.env_kwargs})
                 envs[key] = stack.enter_context(closing(FirstEnv(env) if in_vectors else env))
-            n_itr = int(max(1, runner.n_steps // sampler.batch_spec.size))
-            _start(runner.agent, runner.algo, sampler, envs[key], n_itr)
-
-
-def _start(
-    agent: AgentLike, algo: AlgoLike, sampler: SamplerLike, env: EnvLike, n_itr: int
-) -> None:
-    """Start agent and algorithm as a runner does, but with the example step of ``env`` only."""
-    forks, batch_spec = False, sampler.batch_spec
-    if isinstance(sampler, (ParallelSamplerBase, AsyncSamplerMixin)):
-        forks = get_context(sampler.start_method).get_start_method() == "fork"
-        forks = forks if sampler.example_subprocess is None else sampler.example_subprocess
-    logger.disable()
-    try:
-        ranks = list(range(batch_spec.B))
-        agent.initialize(env.spaces, share_memory=False, global_B=len(ranks), env_ranks=ranks)
-        examples = build_samples_buffer(
-            agent, env, BatchSpec(1, 1), algo.bootstrap_value, subprocess=forks
-        )[2]
-        algo.initialize(
-            agent=agent,
-            n_itr=n_itr,
-            batch_spec=batch_spec,
-            mid_batch_reset=sampler.mid_batch_reset,
-            examples=examples,
-            world_size=1,
-            rank=0,
-        )
-    finally:
-        logger.enable()
+            spec, forks = sampler.batch_spec, False
+            if isinstance(sampler, (ParallelSamplerBase, AsyncSamplerMixin)):
+                forks = get_context(sampler.start_method).get_start_method() == "fork"
+                forks = forks if sampler.example_subprocess is None else sampler.example_subprocess
+            ranks = list(range(spec.B))
+            agent.initialize(envs[key].spaces, share_memory=False, global_B=spec.B, env_ranks=ranks)
+            algo.initialize(
+                agent=agent,
+                n_itr=int(max(1, runner.n_steps // spec.size)),
+                batch_spec=spec,
+                mid_batch_reset=sampler.mid_batch_reset,
+                examples=build_samples_buffer(
+                    agent, envs[key], BatchSpec(1, 1), algo.bootstrap_value, subprocess=forks
+                )[2],
+                world_size=1,
+                rank=0,
+            )
 
 
 def slot_runner(
@@ -330,9 +311,6 @@ def slot_runner(
 
     With an affinity of several processes, the run has a synchronous or asynchronous runner. For the
     other arguments see :func:`configuration`.
-
-    Raises:
-        ValueError: if the affinity or a setting does not fit the entry.
     """
     config = configuration(name, words, variant=variant)
     config = checked(changed(config, roles=roles_for(config["roles"], affinity)))
