@@ -92,13 +92,10 @@ def read_branch(text: str, words: Sequence[str], steps: float | None = None) -> 
 
 
 class ChangedOptimizers(Callback):
-    """Callback that gives optimizers the settings that a branch changes.
+    """Callback that gives optimizers the settings that a branch changes, by dotted name.
 
     Their settings are part of their state, the parent's. A learning rate that follows a
     schedule keeps its place in it.
-
-    Args:
-        changes: changed settings, by dotted name.
     """
 
     def __init__(self, changes: Iterable[str]) -> None:

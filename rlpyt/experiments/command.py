@@ -67,13 +67,7 @@ def complete_train(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def of_run(what: str, arguments: str, required: bool = True) -> Callable[[Command], Command]:
-    """Return a decorator that adds the words of a run to a command.
-
-    Args:
-        what: form of the first word, for the help.
-        arguments: form of the others.
-        required: whether there must be a first word.
-    """
+    """Return a decorator that adds the words of a run, in these forms, to a command."""
 
     def decorate(command: Command) -> Command:
         for part in (

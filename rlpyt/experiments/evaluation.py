@@ -35,10 +35,7 @@ class SavedAgent(NamedTuple):
 
 
 def load_agent(path: str | Path) -> SavedAgent:
-    """Find the snapshot of a run and its configuration.
-
-    Args:
-        path: file of a snapshot, directory of a run, for its newest snapshot, or ``zoo:NAME``.
+    """Find the snapshot of a run and its configuration, see :func:`find_snapshot`.
 
     Raises:
         FileNotFoundError: if there is no snapshot, or no configuration beside it.
@@ -226,14 +223,13 @@ def watch(
     Args:
         saved: snapshot to watch.
         n_episodes: number of episodes, one after the other.
-        video: file to write, with the extension ".mp4" or ".gif"; None for a window.
+        video: file to write, .mp4 or .gif; None for a window.
         seed: seed for all random numbers; drawn if None.
         max_frames: largest number of pictures in the video.
         shrink: whole number by which height and width of its pictures are divided.
 
     Raises:
-        ValueError: if the environment cannot be shown, or the extension is neither ".mp4" nor
-            ".gif".
+        ValueError: if the environment cannot be shown, or the extension is another.
         ImportError: if imageio is not installed, or pygame for a window.
     """
     role = saved.config["roles"].get("env", "gym")
@@ -309,9 +305,7 @@ def _no_pictures(reason: str) -> ValueError:
 def picture_of(env: Any, may_be_none: bool = False) -> NDArray | None:
     """Return a picture [H,W,3] uint8 of ``env``, at least 128 pixels high.
 
-    Args:
-        env: environment.
-        may_be_none: whether ``render()`` may return None, as it does with a window of its own.
+    None only if ``may_be_none``, as for a ``render()`` with a window of its own.
     """
     if not hasattr(env, "render"):
         raise _no_pictures("it has no render()")

@@ -62,16 +62,9 @@ def compare(
     have equal weight. With fewer than three runs on a side there is no verdict. Each of n lines has
     the confidence 1 - (1 - confidence) / n (Bonferroni), since luck may befall any of them.
 
-    Args:
-        runs: directory of runs.
-        baseline: directory of runs.
-        tolerance: fraction of the baseline's range.
-        y: column to compare; more is better.
-        score_fraction: fraction of the steps, at the end of a run, over which its score is
-            averaged.
-        confidence: confidence level of the intervals of all lines together.
-        paired: whether to compare runs of equal seed with each other, such as branches of one run.
-            Then P(improvement) and effect are of the differences, and resamples draw pairs.
+    With ``paired``, runs of equal seed are compared with each other, such as branches of one run:
+    P(improvement) and effect are of the differences, and resamples draw pairs. For ``y`` and
+    ``score_fraction`` see :class:`~rlpyt.experiments.results.comparison.Comparison`.
 
     Returns:
         A line for each task, and for all tasks if there are several; and sentences about runs that

@@ -67,13 +67,7 @@ def runner_call(config: Config, seed: int | None = None, affinity: Any = None) -
 
 
 def started_from(runner: Call, run: str, with_replay: bool = False) -> Call:
-    """Return the call of a runner whose agent has the weights of another run.
-
-    Args:
-        runner: call that makes the runner.
-        run: directory of the other run, or snapshot.
-        with_replay: whether it has its replay buffer too.
-    """
+    """Return the call of a runner that starts with the weights, or replay too, of another run."""
     agent = runner.kwargs["agent"]
     state = Call("rlpyt.experiments.trained.weights", {"path": run})
     agent = agent._replace(kwargs={**agent.kwargs, "initial_model_state_dict": state})

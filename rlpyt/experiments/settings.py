@@ -286,12 +286,7 @@ def with_environment(config: Config, name: str) -> Config:
 
 
 def with_roles(config: Config, **roles: str) -> Config:
-    """Return the configuration with another sampler or runner, without settings that do not fit.
-
-    Args:
-        config: checked configuration.
-        roles: names of ``sampler`` and ``runner``.
-    """
+    """Return the configuration with another sampler or runner, without settings of the former."""
     config = changed(config, roles=roles)
     for section in roles:
         known, is_open = section_parameters(config, section)

@@ -44,11 +44,8 @@ CHECKPOINT_INTERVAL_MINUTES = 10.0
 def entry_name(name: str, environment: str | None = None) -> str:
     """Return the full name of an entry, ``"table/entry"``.
 
-    Args:
-        name: entry of a table, such as "atari_dqn/double", or an algorithm, whose entry for this
-            kind of environment is returned.
-        environment: gymnasium id, name of an Atari game, or full name of a class; None for the
-            entry's environment.
+    For an algorithm it is the entry for this kind of environment: an id, the name of an Atari game,
+    or the full name of a class.
 
     Raises:
         ValueError: if there is no such entry, algorithm or environment.
@@ -143,16 +140,8 @@ def log_call(
 ) -> Call:
     """Return the call of ``logger_context`` for a run.
 
-    Its parameters are the configuration and the seed, from which agent and environment can be made
-    again.
-
-    Args:
-        config: checked configuration.
-        seed: seed of the run.
-        log_dir: directory of the log; None for a new one, named after the time.
-        run_ID: number or name of the run in it.
-        resume: whether to continue the log of an earlier run.
-        more_params: further parameters to record.
+    Its parameters are the configuration, the seed and ``more_params``, from which agent and
+    environment can be made again. Without a directory there is a new one, named after the time.
     """
     name = run_name(config)
     if log_dir is None:
@@ -334,12 +323,8 @@ def build_and_train(
         slot_affinity_code: affinity code, with the run's share of the machine.
         log_dir: directory of the log, with the variant, whose values replace values of the entry.
         run_ID: number of the run, and its seed.
-        family: name of the table.
-        config_key: name of the entry in the table.
+        family, config_key: names of the table and the entry.
         words: environment and settings of all runs, in the form of ``rlpyt train``.
-
-    Raises:
-        ValueError: if the affinity or a setting does not fit the entry.
     """
     seed, variant = int(run_ID), load_variant(log_dir)
     affinity = affinity_from_code(slot_affinity_code)

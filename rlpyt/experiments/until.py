@@ -28,9 +28,6 @@ from rlpyt.utils.types import NDArray
 class Setting:
     """Runs of one setting below a directory, which differ in their seeds.
 
-    Args:
-        directory: directory of at least one run of ``rlpyt train``.
-
     Attributes:
         config: configuration that all runs have.
         runs: directories of the runs, by seed.
@@ -109,16 +106,14 @@ def compare_until(
     """Add seeds to two settings, one at a time, until they differ or cannot differ any more.
 
     Finished runs count in the order of their seeds, and are not repeated; new ones have the
-    settings that the others recorded.
+    settings that the others recorded. For ``y`` and ``score_fraction`` see
+    :class:`~rlpyt.experiments.results.comparison.Comparison`.
 
     Args:
         runs: directory of runs of one setting and task, at least one.
         baseline: directory of runs of another.
         confidence: 1 minus the probability to decide if there is no difference.
         max_seeds: largest number of seeds of each setting.
-        y: column to compare; more is better.
-        score_fraction: fraction of the steps, at the end of a run, over which its score is
-            averaged.
         tell: function that is called with a line after each seed.
 
     Returns:

@@ -46,13 +46,7 @@ class Diagnosis:
         return 1 / sum(self.runs[candidate])
 
     def command(self, what: str, words: Sequence[str], options: Sequence[str] = ()) -> str:
-        """Return the command that trains as advised.
-
-        Args:
-            what: algorithm or entry.
-            words: environment and settings that were given.
-            options: further options.
-        """
+        """Return the command that trains as advised, for the words that were given."""
         if self.advice == self.search.as_given:
             return shlex.join(["rlpyt", "train", what, *words, *options])
         advised = self.advice.words()

@@ -129,14 +129,9 @@ def number(field: Any) -> float:
 
 
 def read_columns(csv_file: str | Path, *names: str) -> NDArray:
-    """Read columns of a ``progress.csv``.
+    """Read columns of a ``progress.csv``: [len(names), rows] float64, NaN where there is no number.
 
-    Args:
-        csv_file: path of a file written by the logger.
-        names: names of the columns; ``Return/Average`` is found as ``ReturnAverage`` too.
-
-    Returns:
-        [len(names), rows] float64, NaN where there is no number.
+    ``Return/Average`` is found as ``ReturnAverage`` too.
 
     Raises:
         ValueError: if there is no row yet, or a column is missing.
@@ -156,21 +151,10 @@ def read_columns(csv_file: str | Path, *names: str) -> NDArray:
 
 
 def read_curve(csv_file: str | Path, y: str, x: str = STEPS) -> NDArray:
-    """Read the curve of a run.
+    """Read the curve of a run: [2, rows], increasing places and values; see :func:`read_columns`.
 
     Rows without a number are left out. If a run was continued from an earlier row, only the last
     version of repeated rows counts.
-
-    Args:
-        csv_file: path of a file written by the logger.
-        y: column of the values.
-        x: column of the horizontal axis.
-
-    Returns:
-        [2, rows]: increasing places, values.
-
-    Raises:
-        ValueError: as :func:`read_columns`.
     """
     curve = read_columns(csv_file, x, y)
     curve = curve[:, np.isfinite(curve).all(axis=0)]

@@ -53,13 +53,7 @@ SUITES = {"atari_100k": ("GameScoreAverage", 100_000)}
 
 
 def load_suite(name: str) -> Suite:
-    """Return the suite of this name.
-
-    The file ``NAME.csv`` beside this module has its tasks, in the first column, and their scores.
-
-    Raises:
-        ValueError: if there is none.
-    """
+    """Return the suite of this name, whose scores are in ``NAME.csv`` beside this module."""
     if name not in SUITES:
         raise ValueError(f"there is no suite {name!r}: choose one of {', '.join(SUITES)}")
     with Path(__file__).with_name(f"{name}.csv").open(encoding="utf-8", newline="") as opened:
@@ -75,17 +69,11 @@ def load_suite(name: str) -> Suite:
 class SuiteComparison(Comparison):
     """Comparison of runs on a suite, beside published scores on the tasks that the runs have.
 
-    Args:
-        runs: runs on tasks of the suite.
-        suite: the suite; its column, steps and ranges are the defaults of the settings.
-        settings: arguments of :class:`~rlpyt.experiments.results.comparison.Comparison`.
+    Column, steps and ranges of the suite are defaults of the settings, the arguments of
+    :class:`~rlpyt.experiments.results.comparison.Comparison`.
 
     Attributes:
         published: [1] score of each task on the common scale, for each published algorithm.
-
-    Raises:
-        ValueError: if runs or settings do not fit, see
-            :class:`~rlpyt.experiments.results.comparison.Comparison`.
     """
 
     def __init__(self, runs: Sequence[LoggedRun], suite: Suite, **settings: Any) -> None:

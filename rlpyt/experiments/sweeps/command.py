@@ -245,12 +245,7 @@ def variants_of(
 
 
 def examples(parts: Sequence[Part]) -> list[Variant]:
-    """Return example variants of a search, with every value and both ends of every range.
-
-    Raises:
-        ValueError: if there are several parts, which a search cannot compare, if no setting varies,
-            or if Optuna is not installed.
-    """
+    """Return example variants of a search, with every value and both ends of every range."""
     extra_for("optuna", "optuna", "--search optuna")
     part = parts[0]
     if len(parts) > 1 or not part.space:

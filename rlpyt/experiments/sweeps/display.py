@@ -66,13 +66,7 @@ def _n_steps(run_dir: str) -> float | None:
 
 
 class Display:
-    """Live table of the slots, below lines of events; without a terminal, only the lines.
-
-    Args:
-        title: title of the table.
-        total: number of runs in the sweep.
-        console: console to print on; None for standard output.
-    """
+    """Live table of the slots, below lines of events; without a terminal, only the lines."""
 
     def __init__(self, title: str, total: int, console: Console | None = None) -> None:
         self._title, self._total = title, total

@@ -185,15 +185,7 @@ class SlurmCluster:
 def make_pool(
     kind: str, code: str, n_parallel: int | None, log_dir: str, job: Mapping[str, Any]
 ) -> Pool:
-    """Return the machine or cluster on which a sweep runs.
-
-    Args:
-        kind: name of the pool, one of ``POOLS``.
-        code: affinity code.
-        n_parallel: number of simultaneous runs on a cluster; None for its default.
-        log_dir: directory of the sweep.
-        job: SLURM job parameters.
-    """
+    """Return the machine or cluster on which a sweep runs, one of ``POOLS``."""
     if job and kind != "slurm":
         raise ValueError("--job has parameters of --pool slurm: use both or none")
     if kind == "ray":

@@ -15,12 +15,7 @@ from rlpyt.processes.machine import look_at_machine
 
 @dataclass(frozen=True)
 class Slot:
-    """CPUs and GPUs of one run.
-
-    Args:
-        options: division of the machine among runs, by the letters of the affinity codes.
-        number: number of this slot, from 0.
-    """
+    """CPUs and GPUs of one run."""
 
     options: dict[str, int]
     number: int = 0
@@ -92,16 +87,13 @@ def affinity_code(
     """Return the code for runs that share the CPUs and GPUs that this process may use.
 
     Args:
-        roles: roles of the runs; asynchronous runners and alternating samplers have special
-            affinities.
-        is_local: whether the runs are on this machine; otherwise the code is for a single run, on
-            any machine.
+        roles: roles of the runs, which asynchronous runners and alternating samplers depend on.
+        is_local: whether the runs are on this machine; otherwise the code is for a single run.
         slots: number of runs at a time; None for one on each GPU, or without GPUs one on each
             ``cpus_per_run`` CPUs, within the CPU quota of the container.
-        cpus_per_run: number of CPU cores of each run; None for an equal share, or on a cluster for
-            the smallest number that a run needs.
-        gpus: number of GPUs of all runs together; None for all, or on a cluster for none.
-        gpus_per_run: number of GPUs that train in each run.
+        cpus_per_run: cores of each run; None for an equal share, or on a cluster for the fewest.
+        gpus: GPUs of all runs together; None for all, or on a cluster for none.
+        gpus_per_run: GPUs that train in each run.
 
     Raises:
         ValueError: if the machine lacks CPUs or GPUs, or runs need more of them.

@@ -52,12 +52,7 @@ class FailedRun(NamedTuple):
 
 
 class SweepError(RuntimeError):
-    """Error of a sweep in which runs failed.
-
-    Args:
-        failed: runs that failed.
-        total: number of runs in the sweep.
-    """
+    """Error of a sweep in which runs failed."""
 
     def __init__(self, failed: Sequence[FailedRun], total: int) -> None:
         self.failed = list(failed)
@@ -71,17 +66,7 @@ class SweepError(RuntimeError):
 
 
 class Sweep:
-    """Running sweep, which starts runs, watches them and reports their ends.
-
-    Args:
-        exp_dir: directory of the sweep.
-        script: path of a Python file.
-        pool: machine or cluster on which the runs are started.
-        total: number of runs.
-        common_args: arguments of every run.
-        set_egl_device: whether to set ``EGL_DEVICE_ID``.
-        retry_failed: whether to restart runs that failed in an earlier launch.
-        time_limit_s: seconds that each attempt of a run may take; None for no limit.
+    """Running sweep, with arguments of :func:`~rlpyt.experiments.sweeps.launch.run_experiments`.
 
     Attributes:
         failed: runs that failed, in this launch or an earlier one.
@@ -115,12 +100,9 @@ class Sweep:
     def opened(self, kind: str, content: Any) -> Iterator[None]:
         """Lock the directory, made if needed, after a check that it belongs to this sweep.
 
-        Args:
-            kind: name of ``content`` in ``sweep.json``.
-            content: plain values that must equal the values of the earlier launch.
-
         Raises:
-            ValueError: if the directory belongs to another sweep, or another launcher uses it.
+            ValueError: if ``sweep.json`` has other content under the name ``kind``, so that the
+                directory belongs to another sweep; or if another launcher uses it.
         """
         script, args = _recorded_script(self.script), list(self.common_args)
         identity = {"script": script, "common_args": args, kind: content}

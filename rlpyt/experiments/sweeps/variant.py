@@ -136,12 +136,7 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Config:
 
 
 def changed(base: Config, **sections: dict[str, Any]) -> Config:
-    """Return a deep copy of ``base`` in which values of some sections are replaced.
-
-    Args:
-        base: configuration.
-        sections: keyword arguments to replace or add, by section.
-    """
+    """Return a deep copy of ``base`` with keyword arguments of sections replaced or added."""
     config = deepcopy(base)
     for section, values in sections.items():
         config.setdefault(section, {}).update(deepcopy(values))
