@@ -193,26 +193,18 @@ def _line(
 
 def table(lines: Sequence[Line]) -> str:
     """Return the lines as a text table."""
-    rows = [
-        (
-            line.task,
-            *line.n_runs,
-            f"{line.improvement.value:.2f}",
-            _interval(line.improvement),
-            f"{line.effect.value:+.2f}",
-            _interval(line.effect),
-            _verdict(line),
+    rows = []
+    for line in lines:
+        verdict = "better" if line.improvement.low > 0.5 else "no worse"
+        if line.is_worse or line.is_open:
+            verdict = "worse" if line.is_worse else "too few runs"
+        improvement, effect = (
+            (format(found.value, form), _interval(found))
+            for found, form in ((line.improvement, ".2f"), (line.effect, "+.2f"))
         )
-        for line in lines
-    ]
+        rows.append((line.task, *line.n_runs, *improvement, *effect, verdict))
     head = ("task", RUNS, OTHERS, "P(improvement)", "interval", "effect", "interval", "verdict")
     return str(tabulate(rows, head, disable_numparse=True))
-
-
-def _verdict(line: Line) -> str:
-    if line.is_worse or line.is_open:
-        return "worse" if line.is_worse else "too few runs"
-    return "better" if line.improvement.low > 0.5 else "no worse"
 
 
 def _tasks(directory: Path) -> dict[str, list[Path]]:

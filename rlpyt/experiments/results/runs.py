@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,15 +65,23 @@ def find_runs(
             parts = tuple(part for part in inside if not is_repetition(part))
             csv_files.setdefault(csv_file, (*head, *(() if by else parts)))
     params = {csv_file: _read_params(csv_file.with_name("params.json")) for csv_file in csv_files}
+    known = sorted({name for one in params.values() for name in one})
     for key in (*by, *(() if task is None else (task,))):
-        _check_key(key, params)
-    tasks = [_task(params[csv_file], task) for csv_file in csv_files]
+        if key not in known:
+            raise ValueError(
+                f"No params.json has the parameter {key!r}{did_you_mean(key, known)}; "
+                f"there are {', '.join(known) or 'none'}"
+            )
+    keys = TASK_KEYS if task is None else (task,)
+    tasks = [next((str(one[key]) for key in keys if key in one), "") for one in params.values()]
     labels = _labels(list(csv_files.values()), tasks, all(name for name, _ in given))
-    only_name = given[0][0] if len({name for name, _ in given}) == 1 else ""
+    own_name = [part for part in given[0][1].parts if not is_repetition(part)][-1]
+    if given[0][0] and len({name for name, _ in given}) == 1:
+        own_name = given[0][0]
     runs = []
-    for csv_file, label, task_name in zip(csv_files, labels, tasks):
-        values = [f"{key.split('.')[-1]}={params[csv_file].get(key, 'not set')}" for key in by]
-        label = ", ".join(filter(None, (label, *values))) or only_name or _own_name(given[0][1])
+    for (csv_file, one), label, task_name in zip(params.items(), labels, tasks):
+        values = [f"{key.split('.')[-1]}={one.get(key, 'not set')}" for key in by]
+        label = ", ".join(filter(None, (label, *values))) or own_name
         runs.append(LoggedRun(csv_file, label, task_name))
     return runs
 
@@ -92,12 +100,9 @@ def read_rows(csv_file: str | Path) -> list[dict[str, str]]:
         rows, _ = _read(csv_file)
     except (FileNotFoundError, csv.Error):
         return []
+    prefix = "Diagnostics/"
     return [
-        {
-            key.removeprefix("Diagnostics/").replace("/", ""): value
-            for key, value in row.items()
-            if key
-        }
+        {name.removeprefix(prefix).replace("/", ""): x for name, x in row.items() if name}
         for row in rows
     ]
 
@@ -190,13 +195,11 @@ def _named_directory(given: str) -> tuple[str, Path]:
 
 def _heads(given: Sequence[tuple[str, Path]]) -> list[tuple[str, ...]]:
     """Return the label prefix for each directory: its name, or the part that differs."""
-    if len(given) == 1:
-        return [(given[0][0],) if given[0][0] else ()]
     common = os.path.commonpath([directory for _, directory in given])
     heads = []
     for name, directory in given:
         parts = directory.relative_to(common).parts or (directory.name,)
-        kept = tuple(part for part in parts if not is_repetition(part))
+        kept = tuple(part for part in parts if not is_repetition(part) and len(given) > 1)
         heads.append((name,) if name else kept)
     return heads
 
@@ -230,26 +233,6 @@ def _labels(paths: Sequence[tuple[str, ...]], tasks: Sequence[str], are_named: b
 def _letters(name: str) -> str:
     """Return the letters and digits of a name, such as "minatarpongv0" for "MinAtar/Pong-v0"."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-def _own_name(directory: Path) -> str:
-    """Return the last part of a path that is not the number of a run."""
-    parts = [part for part in directory.parts if not is_repetition(part)]
-    return parts[-1]
-
-
-def _task(params: Mapping[str, Any], key: str | None) -> str:
-    keys = TASK_KEYS if key is None else (key,)
-    return next((str(params[key]) for key in keys if key in params), "")
-
-
-def _check_key(key: str, params: Mapping[Path, Mapping[str, Any]]) -> None:
-    known = sorted({name for one in params.values() for name in one})
-    if key not in known:
-        raise ValueError(
-            f"No params.json has the parameter {key!r}{did_you_mean(key, known)}; "
-            f"there are {', '.join(known) or 'none'}"
-        )
 
 
 def _read_params(path: Path) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from rlpyt.experiments.results.statistics import (
     mean,
     median_of_tasks,
     optimality_gap,
-    performance_profile,
 )
 from rlpyt.utils.types import NDArray
 
@@ -100,28 +99,13 @@ class SuiteComparison(Comparison):
         return {
             (name, label): self._estimate(statistic, scores)
             for name, statistic in AGGREGATES.items()
-            for label, scores in self._all_scores.items()
+            for label, scores in self.scaled_scores.items()
         }
 
     @cached_property
-    def thresholds(self) -> NDArray:
-        scores = [x for of_label in self._all_scores.values() for x in of_label]
-        low, high = min(map(np.min, scores)), max(map(np.max, scores))
-        margin = 0.02 * (high - low) or 0.1
-        return np.linspace(low - margin, high + margin, 200)
-
-    @cached_property
-    def profiles(self) -> dict[str, Estimate]:
-        """For each complete or published label, the fraction of its runs above each threshold."""
-        return {
-            label: self._estimate(lambda x: performance_profile(x, self.thresholds), scores)
-            for label, scores in self._all_scores.items()
-        }
-
-    @cached_property
-    def _all_scores(self) -> dict[str, list[NDArray]]:
-        own = {label: self._scaled_scores(label) for label in self.complete_labels}
-        return {**own, **self.published}
+    def scaled_scores(self) -> dict[str, list[NDArray]]:
+        """Scores of each complete label, and published ones, for each task, on one scale."""
+        return {**super().scaled_scores, **self.published}
 
     def table(self) -> str:
         rows = [
