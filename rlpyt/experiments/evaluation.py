@@ -194,16 +194,11 @@ def write_episodes(infos: Sequence[Any], file: str | Path) -> None:
 def statistics(infos: Sequence[Any]) -> dict[str, dict[str, float]]:
     """Return mean, standard deviation, minimum, median and maximum of every statistic."""
     table = {}
-    for name in infos[0]:
-        if not name.startswith("_"):
-            values = np.array([info[name] for info in infos], dtype=float)
-            table[name] = {
-                "mean": float(values.mean()),
-                "std": float(values.std(ddof=1)) if len(values) > 1 else float("nan"),
-                "min": float(values.min()),
-                "median": float(np.median(values)),
-                "max": float(values.max()),
-            }
+    for name in [name for name in infos[0] if not name.startswith("_")]:
+        x = np.array([info[name] for info in infos], dtype=float)
+        std = x.std(ddof=1) if len(x) > 1 else np.nan
+        values = map(float, (x.mean(), std, x.min(), np.median(x), x.max()))
+        table[name] = dict(zip(("mean", "std", "min", "median", "max"), values))
     return table
 
 
@@ -248,7 +243,14 @@ def watch(
         nonlocal fps
         if EnvCls is load("rlpyt.envs.gym.make"):
             kwargs["render_mode"] = "human" if video is None else "rgb_array"
-        env = _visible(EnvCls, kwargs)
+        if not os.environ.get("DISPLAY"):
+            os.environ.setdefault("MUJOCO_GL", "egl")  # Or MuJoCo looks for a screen.
+        try:
+            env = EnvCls(**kwargs)
+        except TypeError as error:
+            if "render_mode" not in str(error):
+                raise
+            raise _no_pictures(str(error)) from error
         metadata = getattr(env, "metadata", None) or {}
         fps = float(metadata.get("render_fps") or (15 if hasattr(env, "ale") else 30))
         return Camera(env, draw, of_episode)
@@ -262,7 +264,12 @@ def watch(
         if len(frames) + len(of_episode) >= max_frames:
             return None
         picture = picture_of(env)
-        return None if picture is None else _shrunk(picture, shrink)
+        assert picture is not None
+        height, width = (size // shrink for size in picture.shape[:2])
+        squares = picture[: height * shrink, : width * shrink]
+        squares = squares.reshape(height, shrink, width, shrink, 3)
+        means: NDArray = squares.mean(axis=(1, 3)).astype(np.uint8)
+        return means
 
     for episode in range(n_episodes):
         of_episode: list[NDArray] = []
@@ -273,26 +280,6 @@ def watch(
     if video is not None:
         write_video(video, frames, fps)
     return infos
-
-
-def _visible(EnvCls: Any, kwargs: dict[str, Any]) -> Any:
-    """Make an environment that can be drawn."""
-    if not os.environ.get("DISPLAY"):
-        os.environ.setdefault("MUJOCO_GL", "egl")  # Or MuJoCo looks for a screen.
-    try:
-        return EnvCls(**kwargs)
-    except TypeError as error:
-        if "render_mode" not in str(error):
-            raise
-        raise _no_pictures(str(error)) from error
-
-
-def _shrunk(picture: NDArray, n: int) -> NDArray:
-    """Return the means of a picture's squares of ``n`` times ``n`` pixels."""
-    height, width = (size // n for size in picture.shape[:2])
-    squares = picture[: height * n, : width * n].reshape(height, n, width, n, 3)
-    means: NDArray = squares.mean(axis=(1, 3)).astype(np.uint8)
-    return means
 
 
 def _no_pictures(reason: str) -> ValueError:

@@ -22,7 +22,6 @@ from rlpyt.experiments.train import (
     library_code,
     log_call,
 )
-from rlpyt.utils.types import NDArray
 
 
 class Setting:
@@ -47,7 +46,8 @@ class Setting:
         self.runs: dict[int, Path] = {}
         for record in records:
             config, seed = checked(configuration_in(record.parent)), read_params(record)["seed"]
-            if _free_of_place(config) != _free_of_place(self.config or config):
+            before = self.config or config
+            if {**config, "affinity": {}} != {**before, "affinity": {}}:
                 raise ValueError(
                     f"{record.parent} has other settings than {next(iter(self.runs.values()))}: "
                     "give a directory of one setting and task"
@@ -59,9 +59,9 @@ class Setting:
 
     def seed(self, index: int) -> int:
         """Return a seed by its place: those of runs in order, then the least unused ones."""
-        unused = (s for s in itertools.count() if s not in self.runs)
-        free = (s for s in unused if not (self.directory / f"run_{s}").exists())
-        return next(itertools.islice(itertools.chain(sorted(self.runs), free), index, None))
+        free = (s for s in itertools.count() if not (self.directory / f"run_{s}").exists())
+        seeds = itertools.chain(sorted(self.runs), (s for s in free if s not in self.runs))
+        return next(itertools.islice(seeds, index, None))
 
     def train(self, seed: int) -> Path:
         """Return the directory of the finished run with this seed, trained if there is none.
@@ -123,34 +123,20 @@ def compare_until(
     settings = Setting(runs), Setting(baseline)
     seeds = [[setting.seed(i) for i in range(max_seeds)] for setting in settings]
     for n in range(1, max_seeds + 1):
-        files = [
-            [setting.train(seed) / "progress.csv" for seed in chosen[:n]]
-            for setting, chosen in zip(settings, seeds)
+        logged = [
+            LoggedRun(setting.train(seed) / "progress.csv", label)
+            for setting, chosen, label in zip(settings, seeds, ("runs", "baseline"))
+            for seed in chosen[:n]
         ]
-        ours, theirs = _scores(files[0], files[1], y, score_fraction)
-        verdict = test.verdict(ours, theirs)
+        scores = Comparison(logged, y=y, score_fraction=score_fraction, n_resamples=1).scores
+        ours, theirs = (scores.get(("", label), ()) for label in ("runs", "baseline"))
+        if not len(ours) == len(theirs) == n:
+            raise ValueError(f"a run has no number in {y}: name another column, or look at the run")
+        verdict = test.verdict(np.asarray(ours), np.asarray(theirs))
         needed = 0.5 + test.critical[n - 1]
         limit = f"decides at {needed:.2f} or {1 - needed:.2f}" if needed < 2 else "too few"
-        share = share_of_wins(ours, theirs)
+        share = share_of_wins(np.asarray(ours), np.asarray(theirs))
         tell(f"{n} seeds each: better in {share:.2f} of all pairs; {limit}")
         if verdict is not None:
             return verdict
     raise AssertionError("the last look always has a verdict")
-
-
-def _scores(
-    ours: list[Path], theirs: list[Path], y: str, score_fraction: float
-) -> tuple[NDArray, NDArray]:
-    """Return the scores of both sides, in the order of the files."""
-    sides = {"runs": ours, "baseline": theirs}
-    logged = [LoggedRun(file, label) for label, files in sides.items() for file in files]
-    scores = Comparison(logged, y=y, score_fraction=score_fraction, n_resamples=1).scores
-    found = [scores.get(("", label), np.zeros(0)) for label in sides]
-    if [len(x) for x in found] != [len(ours), len(theirs)]:
-        raise ValueError(f"a run has no number in {y}: name another column, or look at the run")
-    return found[0], found[1]
-
-
-def _free_of_place(config: Config) -> dict[str, Any]:
-    """Return a configuration without the devices that it ran on."""
-    return {name: part for name, part in config.items() if name != "affinity"}
