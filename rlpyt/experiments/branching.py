@@ -29,19 +29,12 @@ OF_OPTIMIZERS = ("optim.", "algo.optim_kwargs.")
 
 
 class Branch(NamedTuple):
-    """Start of a branch.
-
-    Attributes:
-        config: configuration of the branch.
-        seed: seed of the branch, that of its parent.
-        checkpoint: checkpoint to continue from.
-        changes: settings that differ from the parent's, by dotted name.
-    """
+    """Start of a branch."""
 
     config: Config
-    seed: int
-    checkpoint: Path
-    changes: dict[str, Any]
+    seed: int  # that of its parent
+    checkpoint: Path  # to continue from
+    changes: dict[str, Any]  # settings that differ from the parent's, by dotted name
 
     def record(self) -> dict[str, Any]:
         """Return the parameter that names the parent."""

@@ -25,23 +25,14 @@ RUNS, OTHERS = "runs", "baseline"
 
 
 class Line(NamedTuple):
-    """Comparison on one task, or on all of them.
-
-    Attributes:
-        task: name of the task.
-        n_runs: numbers of runs and of baseline runs.
-        improvement: probability that a run outscores a baseline run.
-        effect: difference of the interquartile means, in units of the baseline's range.
-        is_worse: whether the runs learn worse.
-        is_open: whether there are too few runs for a verdict.
-    """
+    """Comparison on one task, or on all of them."""
 
     task: str
-    n_runs: tuple[int, int]
-    improvement: Estimate
-    effect: Estimate
-    is_worse: bool
-    is_open: bool
+    n_runs: tuple[int, int]  # of runs and of baseline runs
+    improvement: Estimate  # probability that a run outscores a baseline run
+    effect: Estimate  # difference of interquartile means, in units of the baseline's range
+    is_worse: bool  # whether the runs learn worse
+    is_open: bool  # whether there are too few runs for a verdict
 
 
 def compare(

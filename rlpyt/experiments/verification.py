@@ -44,22 +44,14 @@ OTHER_PARTS = ("cum_time", "time_since_log", "cum_eval_time", "callbacks", "call
 
 @dataclass
 class Verdict:
-    """Result of a verification.
+    """Result of a verification."""
 
-    Attributes:
-        intervals: first and last step of the intervals that were computed again.
-        n_intervals: number of intervals between checkpoints.
-        n_rows: number of log rows that were compared.
-        tolerance: relative difference that was allowed; 0 for none.
-        differences: places and values that differ; none if the run is verified.
-        notes: sentences about what was not compared, or not to the last digit.
-    """
-
-    intervals: list[tuple[int, int]] = field(default_factory=list)
-    n_intervals: int = 0
-    n_rows: int = 0
-    tolerance: float = 0.0
-    differences: list[str] = field(default_factory=list)
+    intervals: list[tuple[int, int]] = field(default_factory=list)  # steps of those computed again
+    n_intervals: int = 0  # between checkpoints
+    n_rows: int = 0  # log rows that were compared
+    tolerance: float = 0.0  # relative difference that was allowed; 0 for none
+    differences: list[str] = field(default_factory=list)  # none if verified
+    # What was not compared, or not to the last digit.
     notes: list[str] = field(default_factory=list)
 
     def text(self) -> str:

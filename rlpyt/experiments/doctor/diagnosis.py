@@ -27,19 +27,12 @@ _MARGIN = 1.04
 
 @dataclass
 class Diagnosis:
-    """Result of an examination.
+    """Result of an examination."""
 
-    Attributes:
-        search: search with all measurements.
-        advice: settings to use.
-        runs: time of an environment step in whole runs, for the advice and for the given settings.
-        was_trained: whether ``runs`` includes updates; False if they take too long to measure.
-    """
-
-    search: Search
-    advice: Candidate
-    runs: dict[Candidate, RunTime]
-    was_trained: bool
+    search: Search  # with all measurements
+    advice: Candidate  # settings to use
+    runs: dict[Candidate, RunTime]  # of whole runs, for the advice and the given settings
+    was_trained: bool  # whether ``runs`` includes updates, which may take too long
 
     def speed(self, candidate: Candidate) -> float:
         """Return the environment steps per second of a whole run."""

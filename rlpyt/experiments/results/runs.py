@@ -23,17 +23,11 @@ TASK_KEYS = ("env.id", "env.game", "env_id", "game", "env")
 
 
 class LoggedRun(NamedTuple):
-    """Finished or running run.
+    """Finished or running run."""
 
-    Attributes:
-        csv_file: path of ``progress.csv``.
-        label: name of the setting; runs with equal label and task are repetitions.
-        task: name of the task.
-    """
-
-    csv_file: Path
-    label: str
-    task: str = ""
+    csv_file: Path  # path of ``progress.csv``
+    label: str  # name of the setting; runs with equal label and task are repetitions
+    task: str = ""  # name of the task
 
 
 def find_runs(

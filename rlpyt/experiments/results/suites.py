@@ -32,19 +32,12 @@ AGGREGATES: dict[str, Statistic] = {
 
 
 class Suite(NamedTuple):
-    """Tasks that are reported together, on the scale 0 for random actions and 1 for a human.
+    """Tasks that are reported together, on the scale 0 for random actions and 1 for a human."""
 
-    Attributes:
-        ranges: scores of random actions and of a human, for each task.
-        published: scores of each published algorithm, for each task.
-        column: column of the log with the score.
-        n_steps: environment steps of a run.
-    """
-
-    ranges: dict[str, tuple[float, float]]
-    published: dict[str, dict[str, float]]
-    column: str
-    n_steps: int
+    ranges: dict[str, tuple[float, float]]  # scores of random actions and of a human
+    published: dict[str, dict[str, float]]  # by algorithm and task
+    column: str  # column of the log with the score
+    n_steps: int  # environment steps of a run
 
 
 # Column and steps; a csv file has the scores, and a table of entries the same name.
