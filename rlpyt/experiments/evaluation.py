@@ -15,7 +15,6 @@ from rlpyt.core.statistics import HasStatistics, Statistics
 from rlpyt.envs.statistics import freeze_statistics
 from rlpyt.experiments.catalog import environment_ids, load, located, targets, vector_sampler
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
-from rlpyt.experiments.results.runs import write_rows
 from rlpyt.experiments.settings import SECTIONS, checked, parameters, read_params, with_roles
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.runners.video import Camera, Window, check_video_packages, write_video
@@ -183,12 +182,6 @@ def with_statistics(env: Any, statistics: Statistics) -> Any:
             "in rlpyt.envs.gym.GymEnvWrapper, which freezes it"
         )
     return env
-
-
-def write_episodes(infos: Sequence[Any], file: str | Path) -> None:
-    """Write a csv file with a row for each episode."""
-    names = [name for name in infos[0] if not name.startswith("_")]
-    write_rows(file, names, ([info[name] for name in names] for info in infos))
 
 
 def statistics(infos: Sequence[Any]) -> dict[str, dict[str, float]]:

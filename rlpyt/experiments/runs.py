@@ -12,7 +12,7 @@ import gymnasium
 
 from rlpyt.experiments import evaluation
 from rlpyt.experiments.catalog import located
-from rlpyt.experiments.program import Call, runner_call, source
+from rlpyt.experiments.program import runner_call, source
 from rlpyt.experiments.results.runs import read_columns
 from rlpyt.experiments.settings import ROLES, SECTIONS, checked, read_params, with_settings
 from rlpyt.experiments.train import (
@@ -198,7 +198,6 @@ class Run:
 
     def program(self) -> str:
         """Return the program that makes the same run of roles and constructors."""
-        config = checked(evaluation.configuration_in(self.directory))
-        seed, log_dir = self.params["seed"], str(self.directory.parent)
-        log: Call = log_call(config, seed, log_dir)
-        return source(runner_call(config, seed), log.kwargs, {}, f"The program of {self}.")
+        config, seed = checked(evaluation.configuration_in(self.directory)), self.params["seed"]
+        log = log_call(config, seed, str(self.directory.parent)).kwargs
+        return source(runner_call(config, seed), log, {}, f"The program of {self}.")
