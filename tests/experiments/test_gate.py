@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from functools import partial
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +14,13 @@ from rlpyt.experiments import gate
 from rlpyt.experiments.command import main
 from rlpyt.experiments.results.comparison import ALL_TASKS
 from rlpyt.experiments.results.runs import STEPS
+from rlpyt.experiments.results.statistics import estimate
 from tests.experiments.parts import refused
+
+
+@pytest.fixture(autouse=True)
+def _few_resamples(monkeypatch):
+    monkeypatch.setattr(gate, "estimate", partial(estimate, n_resamples=300))
 
 
 def write(directory, task, ends, places=(0, 10, 20, 30)):
