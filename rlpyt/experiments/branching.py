@@ -47,10 +47,6 @@ class Branch(NamedTuple):
         minutes = {"checkpoint_interval_minutes": DEFAULT_INTERVAL_MINUTES} if resumes else {}
         return {**saving, **minutes, "resume": str(self.checkpoint)}
 
-    def callbacks(self) -> list[Callback]:
-        """Return the callbacks for the start of the branch."""
-        return [ChangedOptimizers(self.changes)]
-
     def copy_log(self, run_dir: Path) -> None:
         """Begin the log with the rows of the parent; the runner drops those that come later."""
         shutil.copy(self.checkpoint.parents[1] / "progress.csv", run_dir)

@@ -15,7 +15,7 @@ from tabulate import tabulate
 
 from rlpyt.core.protocols import RunnerLike
 from rlpyt.experiments import catalog, finished as finished, settings
-from rlpyt.experiments.branching import read_branch
+from rlpyt.experiments.branching import ChangedOptimizers, read_branch
 from rlpyt.experiments.cli import COUNT, SECONDS, STEPS, is_given, main as main, without_traceback
 from rlpyt.experiments.health import Watch
 from rlpyt.experiments.program import runner_call, source, started_from
@@ -180,7 +180,7 @@ def train(
         new_branch = branch if earlier is None else None
         if new_branch is not None:
             saving.update(new_branch.saving(saving))
-            further += new_branch.callbacks()
+            further.append(ChangedOptimizers(new_branch.changes))
         runner = call.make(callbacks=[*further, start])
         log_dir = log_dir or get_log_dir(run_name(config), create=True)
         parent = branch.record() if branch else {"init": init} if init else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -142,10 +141,8 @@ def _in_pairs(task: str, ours: list[Path], theirs: list[Path]) -> tuple[list[Pat
 
 
 def _seed_of(csv_file: Path) -> int:
-    """Return the seed of a run, from its parameters or the name of the file."""
     record = csv_file.with_name("params.json")
-    in_name = re.search(r"_seed(\d+)", csv_file.name)
-    seed = in_name[1] if in_name else read_params(record).get("seed")
+    seed = read_params(record).get("seed")
     if seed is None:
         raise ValueError(f"{record} has no seed, and paired compares runs of equal seed")
     return int(seed)
