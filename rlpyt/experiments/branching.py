@@ -59,9 +59,6 @@ def read_branch(text: str, words: Sequence[str], steps: float | None = None) -> 
         text: ``RUN@STEP``: directory of a run of ``rlpyt train``, and step of a checkpoint there.
         words: settings to change, in the form ``name=value``.
         steps: environment steps of the whole run; None for those of the parent.
-
-    Raises:
-        ValueError: if there is no such checkpoint, or a setting is wrong.
     """
     run_dir, _, step = text.rpartition("@")
     paths = {step_of(path): path for path in Checkpoints(Path(run_dir, "checkpoints")).complete()}

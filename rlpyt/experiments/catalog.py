@@ -246,11 +246,7 @@ def names(kind: str) -> list[str]:
 
 
 def located(path: str | Path) -> Path:
-    """Return the directory of a trained agent, named ``zoo:NAME``, or any other path as it is.
-
-    Raises:
-        ValueError: if the zoo has no such agent, or the extra for its environment is not installed.
-    """
+    """Return the directory of a trained agent, named ``zoo:NAME``, or any other path as it is."""
     if not str(path).startswith("zoo:"):
         return Path(path)
     name = str(path).removeprefix("zoo:")
@@ -262,11 +258,7 @@ def located(path: str | Path) -> Path:
 
 
 def targets(config: Config) -> dict[str, str]:
-    """Return the full name of the class or function whose arguments are in each section.
-
-    Raises:
-        ValueError: if a role has an unknown name.
-    """
+    """Return the full name of the class or function whose arguments are in each section."""
     roles = {"sampler": "serial", "runner": "minibatch", "env": "gym", **config["roles"]}
     algorithm = _choose("algorithm", roles["algo"], ALGORITHMS)
     runners = _choose("runner", roles["runner"], RUNNERS)
@@ -386,9 +378,6 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
         name: gymnasium id, name of an Atari game (after ``atari_vector:`` for many games at once),
             EnvPool id after ``envpool:``, name in a simulator after a prefix of ``SIMULATORS``,
             or full name of a class or function.
-
-    Raises:
-        ValueError: if there is no such environment, or the extra for it is not installed.
     """
     prefix, colon, id = name.partition(":")
     if colon and prefix in SIMULATORS:

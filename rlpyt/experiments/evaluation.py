@@ -51,12 +51,7 @@ def load_agent(path: str | Path) -> SavedAgent:
 
 
 def configuration_in(run_dir: Path) -> Config:
-    """Return the configuration that a run was started from, as it was recorded.
-
-    Raises:
-        FileNotFoundError: if there is none in the directory.
-        ValueError: if the run was not started from a configuration.
-    """
+    """Return the configuration that a run was started from, as it was recorded."""
     record = run_dir / "params.json"
     if not record.is_file():
         raise FileNotFoundError(
@@ -75,11 +70,7 @@ def configuration_in(run_dir: Path) -> Config:
 
 
 def find_snapshot(path: str | Path) -> Path:
-    """Return the file of a snapshot: ``path`` itself, or the newest in this run directory.
-
-    Raises:
-        FileNotFoundError: if there is none.
-    """
+    """Return the file of a snapshot: ``path`` itself, or the newest in this run directory."""
     path = located(path)
     if path.is_dir():
         files = sorted(path.glob("params.pkl")) or sorted(
@@ -98,11 +89,7 @@ def find_snapshot(path: str | Path) -> Path:
 
 
 def load_snapshot(file: str | Path) -> dict[str, Any]:
-    """Load a snapshot to the CPU; the file may contain tensors and plain values, but no code.
-
-    Raises:
-        ValueError: if the file is something else, or damaged.
-    """
+    """Load a snapshot to the CPU; the file may contain tensors and plain values, but no code."""
     try:
         snapshot: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
         snapshot["agent_state_dict"], snapshot["itr"]
@@ -115,11 +102,7 @@ def load_snapshot(file: str | Path) -> dict[str, Any]:
 
 
 def load_state(agent: AgentLike, snapshot: Mapping[str, Any]) -> None:
-    """Load a snapshot into an initialized agent.
-
-    Raises:
-        ValueError: if it does not fit the agent.
-    """
+    """Load a snapshot into an initialized agent."""
     try:
         agent.load_state_dict(snapshot["agent_state_dict"])
     except (RuntimeError, KeyError) as error:

@@ -59,10 +59,6 @@ def compare(
     Returns:
         A line for each task, and for all tasks if there are several; and sentences about runs that
         are left out or short.
-
-    Raises:
-        ValueError: if ``confidence`` is not between 0 and 1, the directories have no task in
-            common, one side of a task or a pair has no number, or one of the runs breaks off.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence} must lie between 0 and 1, such as 0.95")

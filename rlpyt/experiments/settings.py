@@ -47,11 +47,7 @@ class Setting(NamedTuple):
 
 
 def read_params(file: Path) -> dict[str, Any]:
-    """Return the parameters that a run recorded in its ``params.json``.
-
-    Raises:
-        ValueError: if the file is damaged.
-    """
+    """Return the parameters that a run recorded in its ``params.json``."""
     try:
         params: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -141,11 +137,7 @@ def parse_value(text: str) -> Any:
 
 
 def fit(value: Any, hint: Any) -> Any:
-    """Convert ``value`` to the type of an annotation.
-
-    Raises:
-        TypeError: if it is of another type.
-    """
+    """Convert ``value`` to the type of an annotation."""
     if hint in (Any, inspect.Parameter.empty):
         return value
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -226,11 +218,7 @@ def expected(hint: Any) -> str:
 
 
 def checked(config: Config) -> Config:
-    """Return the configuration with every value in the type of its parameter, classes as names.
-
-    Raises:
-        ValueError: if a section, name, type or role is wrong, or an argument is missing.
-    """
+    """Return the configuration with every value in the type of its parameter, classes as names."""
     for section in config.keys() - {"roles", *SECTIONS}:
         raise unknown("section", section, ("roles", *SECTIONS))
     for role in config["roles"].keys() - set(ROLES):
@@ -311,10 +299,6 @@ def with_settings(config: Config, pairs: Iterable[tuple[str, Any]]) -> Config:
 
     A name is a role (``sampler``), a section and a setting (``algo.discount``), or a setting alone
     if only one section has it (``discount``). A dictionary changes the entries that it names.
-
-    Raises:
-        ValueError: if a name is unknown or ambiguous, with the closest ones in the message, or if
-            a setting is given twice.
     """
     given: list[str] = []
     # Roles and classes come first, since the available settings depend on them.
@@ -334,11 +318,7 @@ def with_settings(config: Config, pairs: Iterable[tuple[str, Any]]) -> Config:
 
 
 def path_of(config: Config, name: str) -> tuple[str, str]:
-    """Return section and name of a setting; ``name`` may lack the section.
-
-    Raises:
-        ValueError: if there is no such setting, or several sections have it.
-    """
+    """Return section and name of a setting; ``name`` may lack the section."""
     section, dot, setting = name.partition(".")
     if dot:
         if section not in SECTIONS:

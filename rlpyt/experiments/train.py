@@ -46,9 +46,6 @@ def entry_name(name: str, environment: str | None = None) -> str:
 
     For an algorithm it is the entry for this kind of environment: an id, the name of an Atari game,
     or the full name of a class.
-
-    Raises:
-        ValueError: if there is no such entry, algorithm or environment.
     """
     known = entries()
     if "/" not in name:
@@ -88,9 +85,6 @@ def configuration(
         words: environment, and settings in the form ``name=value``.
         steps: environment steps of the run; None for the number in the entry.
         variant: further changes of the configuration, such as those of a run in a sweep.
-
-    Raises:
-        ValueError: if a name is unknown, or a value has the wrong type.
     """
     settings = [word for word in words if "=" in word and not word.startswith("env=")]
     environments = [word.removeprefix("env=") for word in words if word not in settings]
@@ -179,11 +173,7 @@ def _as_recorded(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def recorded(log_dir: str | None, run_ID: int | str) -> dict[str, Any] | None:
-    """Return the parameters of the run in a directory; None if there is none.
-
-    Raises:
-        ValueError: if a name is empty, or that of the run has a slash.
-    """
+    """Return the parameters of the run in a directory; None if there is none."""
     if log_dir == "" or not str(run_ID) or "/" in str(run_ID):
         raise ValueError(
             f"--log-dir={log_dir!r} --run-id={run_ID!r}: give names that are not empty; a run-id "
@@ -238,11 +228,7 @@ def _changes(before: Any, now: Any, name: str = "") -> Iterator[str]:
 
 @contextmanager
 def alone_in(run_dir: Path) -> Iterator[None]:
-    """Hold the lock of a run's directory, which is made if necessary.
-
-    Raises:
-        ValueError: if another process holds it.
-    """
+    """Hold the lock of a run's directory, which is made if necessary."""
     run_dir.mkdir(parents=True, exist_ok=True)
     with locked(str(run_dir)) as lock:
         if lock is None:

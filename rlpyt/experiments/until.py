@@ -30,9 +30,6 @@ class Setting:
     Attributes:
         config: configuration that all runs have.
         runs: directories of the runs, by seed.
-
-    Raises:
-        ValueError: if there is no run, or the runs differ in settings, or two have one seed.
     """
 
     def __init__(self, directory: str | Path) -> None:

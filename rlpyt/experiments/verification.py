@@ -79,10 +79,6 @@ def verify(run_dir: str | Path, n_intervals: int = 3, seed: int | None = None) -
         run_dir: directory of a run of ``rlpyt train`` that has kept its checkpoints.
         n_intervals: number of intervals between checkpoints, drawn at random.
         seed: seed of the drawing; None to draw it too.
-
-    Raises:
-        ValueError: if the run cannot be computed again: it trains in several processes, has fewer
-            than two checkpoints, or environments without a state.
     """
     run_dir, verdict = Path(run_dir), Verdict()
     config, params = checked(configuration_in(run_dir)), read_params(run_dir / "params.json")

@@ -44,9 +44,6 @@ class Search:
         step: time and memory of the environment alone.
         times: measured times of each candidate, slice by slice.
         left_out: reasons why candidates cannot be measured.
-
-    Raises:
-        ValueError: if ``seconds`` is not positive, or the sampler is not from the library.
     """
 
     step: StepTime
@@ -132,11 +129,7 @@ class Search:
         return sorted(n for n in powers if 2 <= n <= B) or [1]
 
     def configuration(self, candidate: Candidate) -> Config:
-        """Return the configuration to measure a candidate with.
-
-        Raises:
-            ValueError: if the settings do not fit each other, or the memory.
-        """
+        """Return the configuration to measure a candidate with."""
         words = list(candidate.words().values())
         settings.checked(settings.overridden(self.config, words))
         needed = max(candidate.workers, 1) * self.step.memory
@@ -243,11 +236,7 @@ class Search:
         n_rounds: int,
         stack: ExitStack,
     ) -> None:
-        """Compare those that run, and new ones; keep ``n`` within a factor of the best, in order.
-
-        Raises:
-            ValueError: if none can run.
-        """
+        """Compare those that run, and new ones; keep ``n`` within a factor of the best."""
         for candidate in dict.fromkeys(new):
             if candidate not in self.times and candidate not in self.left_out:
                 self._report(f"Starting {candidate.describe()}")

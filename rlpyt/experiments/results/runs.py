@@ -44,9 +44,6 @@ def find_runs(
         by: parameters of ``params.json`` to label by, instead of the parts of the path below the
             given directories, such as ``algo.learning_rate``.
         task: parameter that names the task; if None, the first of ``TASK_KEYS`` that a run has.
-
-    Raises:
-        ValueError: if there is no directory, no run in it, or no such parameter.
     """
     given = [_named_directory(os.fspath(directory)) for directory in directories]
     if not given:
@@ -131,9 +128,6 @@ def read_columns(csv_file: str | Path, *names: str) -> NDArray:
     """Read columns of a ``progress.csv``: [len(names), rows] float64, NaN where there is no number.
 
     ``Return/Average`` is found as ``ReturnAverage`` too.
-
-    Raises:
-        ValueError: if there is no row yet, or a column is missing.
     """
     rows, columns = _read(csv_file)
     if not rows:
@@ -164,11 +158,7 @@ def read_curve(csv_file: str | Path, y: str, x: str = STEPS) -> NDArray:
 
 
 def moving_mean(values: NDArray, n_rows: int) -> NDArray:
-    """Return the mean [rows] of each value and the ``n_rows - 1`` before it, or fewer at the start.
-
-    Raises:
-        ValueError: if ``n_rows`` is not positive.
-    """
+    """Return the mean [rows] of each value and up to ``n_rows - 1`` before it."""
     if n_rows < 1:
         raise ValueError(f"smooth={n_rows} must be a number of rows, at least 1")
     ends = range(1, len(values) + 1)

@@ -28,9 +28,6 @@ class SequentialTest:
 
     Attributes:
         critical: [max_seeds] least distances of the share from 1/2 that decide; inf where none can.
-
-    Raises:
-        ValueError: if ``confidence`` is not between 0 and 1, or so many seeds never decide.
     """
 
     def __init__(self, confidence: float = 0.95, max_seeds: int = 20) -> None:

@@ -21,11 +21,7 @@ class CoreLayout(NamedTuple):
     skt: int  # Number of sockets.
 
     def socket_size(self) -> int:
-        """Return the distance between the first cores of neighboring sockets.
-
-        Raises:
-            ValueError: if there are no such sockets, with equally many cores each.
-        """
+        """Return the distance between the first cores of neighboring sockets."""
         cpu, hto, skt = self
         if cpu < 1 or skt < 1:
             raise ValueError(f"cpu={cpu} and skt={skt} must be at least 1")
@@ -139,11 +135,7 @@ def place_async(
 
 
 def sampling_cores(cpr: int, gpr: int, n_acting: int, cpw: int, res: int) -> int:
-    """Return how many of a run's ``cpr`` cores its workers have.
-
-    Raises:
-        ValueError: if they are too few.
-    """
+    """Return how many of a run's ``cpr`` cores its workers have."""
     n_cores = cpr - res * gpr
     n_cores -= n_cores % cpw
     if n_cores < cpw * max(1, n_acting):

@@ -109,9 +109,6 @@ def parts_of(
             ``LOW:HIGH`` or ``LOW:HIGH:log``.
         steps: environment steps of each run; None for the number in the entry.
         suite: whether the environments are all tasks of the suite that an entry belongs to.
-
-    Raises:
-        ValueError: if a name is unknown, or a name, setting or value is repeated.
     """
     environments: list[str] = []
     fixed: list[str] = []
@@ -210,11 +207,7 @@ def _limits(text: str) -> tuple[float, float, bool] | None:
 def variants_of(
     parts: Iterable[Part], search: str = "grid", n_draws: int = 20, seed: int = 0
 ) -> list[Variant]:
-    """Return the variants of all parts: every combination in a grid, else random draws.
-
-    Raises:
-        ValueError: if a setting has a range in a grid, or there is nothing to draw.
-    """
+    """Return the variants of all parts: every combination in a grid, else random draws."""
     variants = []
     for part in parts:
         if search != "grid" and not part.space:
@@ -265,11 +258,7 @@ def examples(parts: Sequence[Part]) -> list[Variant]:
 
 
 def roles_of(variants: Iterable[Variant]) -> dict[str, str]:
-    """Return the roles that the affinity of all runs depends on.
-
-    Raises:
-        ValueError: if a name or a value is wrong, or variants need different affinities.
-    """
+    """Return the roles that the affinity of all runs depends on."""
     found: dict[str, str] = {}
     for part, changes, _ in variants:
         config = configuration(part.entry, part.words, variant=changes)

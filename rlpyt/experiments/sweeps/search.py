@@ -233,11 +233,7 @@ class _Search:
                     self.study.tell(self.open.pop(n), value, state=states.COMPLETE)
 
     def _report(self, trial: Any, runs: Sequence[Run]) -> float | None:
-        """Report the means over runs that Optuna does not have yet, and return the last one.
-
-        Raises:
-            ValueError: if finished runs lack the column.
-        """
+        """Report the means over runs that Optuna does not have yet, and return the last one."""
         logs = [read_rows(osp.join(r.log_dir, f"run_{r.run_ID}", "progress.csv")) for r in runs]
         for run, rows in zip(runs, logs):
             columns = {name for row in rows for name in row}

@@ -54,11 +54,7 @@ class Slot:
 
 
 def slots_of(affinity_code: str) -> list[Slot]:
-    """Return all slots of a code without a slot.
-
-    Raises:
-        ValueError: if the code is malformed or contradictory, or has no slot.
-    """
+    """Return all slots of a code without a slot."""
     options = codes.decode_affinity(affinity_code)
     slots = [Slot(options, number) for number in range(codes.count_slots(options))]
     if not slots:
@@ -94,9 +90,6 @@ def affinity_code(
         cpus_per_run: cores of each run; None for an equal share, or on a cluster for the fewest.
         gpus: GPUs of all runs together; None for all, or on a cluster for none.
         gpus_per_run: GPUs that train in each run.
-
-    Raises:
-        ValueError: if the machine lacks CPUs or GPUs, or runs need more of them.
     """
     is_async = roles.get("runner") == "async"
     serves = roles.get("sampler") in ("gpu", "alternating")

@@ -98,12 +98,7 @@ class Sweep:
 
     @contextmanager
     def opened(self, kind: str, content: Any) -> Iterator[None]:
-        """Lock the directory, made if needed, after a check that it belongs to this sweep.
-
-        Raises:
-            ValueError: if ``sweep.json`` has other content under the name ``kind``, so that the
-                directory belongs to another sweep; or if another launcher uses it.
-        """
+        """Lock the directory, made if needed, after a check that it belongs to this sweep."""
         script, args = _recorded_script(self.script), list(self.common_args)
         identity = {"script": script, "common_args": args, kind: content}
         try:
@@ -132,9 +127,6 @@ class Sweep:
         Args:
             runs: runs in the order of their start; the next one is taken when a slot is free.
             pruned: function that takes the active runs and returns the ones to end early.
-
-        Raises:
-            SweepError: if runs failed.
         """
         to_start = (run for run in runs if self._has_to_run(run))
         exhausted = False
@@ -292,11 +284,7 @@ def _check_sweep(exp_dir: str, identity: Mapping[str, Any]) -> None:
 
 
 def _wait_for_former_runs(exp_dir: str) -> None:
-    """Wait until guards have ended the runs of a killed launcher.
-
-    Raises:
-        ValueError: if a run does not end.
-    """
+    """Wait until guards have ended the runs of a killed launcher."""
     deadline = time.monotonic() + END_TIMEOUT_S + 5.0
     for path in Path(exp_dir).rglob("status_*.lock"):
         log_dir, run_ID = str(path.parent), int(path.stem.rpartition("_")[2])
