@@ -112,13 +112,9 @@ def load_state(agent: AgentLike, snapshot: Mapping[str, Any]) -> None:
 def evaluate(
     saved: SavedAgent, n_episodes: int, seed: int | None = None, **env_kwargs: Any
 ) -> list[Any]:
-    """Return the trajectory infos of exactly ``n_episodes`` episodes.
+    """Return the trajectory infos of exactly ``n_episodes`` episodes, in up to 8 environments.
 
-    Args:
-        saved: snapshot to evaluate.
-        n_episodes: number of episodes, spread evenly over up to 8 environments.
-        seed: seed for all random numbers; drawn if None.
-        env_kwargs: arguments of the sampler that replace saved ones, such as ``EnvCls``.
+    Further arguments replace those of the sampler that were saved, such as ``EnvCls``.
     """
     seed = make_seed() if seed is None else seed
     set_seed(seed)

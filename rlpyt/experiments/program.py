@@ -46,10 +46,7 @@ def _built(value: Any) -> Any:
 def runner_call(config: Config, seed: int | None = None, affinity: Any = None) -> Call:
     """Return the call that makes the runner of a checked configuration.
 
-    Args:
-        config: configuration, see :func:`~rlpyt.experiments.settings.checked`.
-        seed: seed for all random numbers; None to draw one.
-        affinity: affinity of the runner; None to take it from the section ``affinity``.
+    Without a seed one is drawn; without an affinity, that of the section ``affinity`` is made.
     """
     if affinity is None:
         roles, batch_B = config["roles"], int(config["sampler"]["batch_B"])
@@ -178,14 +175,7 @@ def make_affinity(
 
 
 def source(runner: Call, log: Mapping[str, Any], saving: Mapping[str, Any], command: str) -> str:
-    """Return a Python program that makes and trains a runner.
-
-    Args:
-        runner: call that makes the runner.
-        log: keyword arguments of ``logger_context``.
-        saving: keyword arguments of ``runner.train``.
-        command: equivalent command, for the docstring.
-    """
+    """Return a Python program that makes a runner and trains, with a command as its docstring."""
     roles = {key: value for key, value in runner.kwargs.items() if isinstance(value, Call)}
     settings = {key: Name(key) if key in roles else v for key, v in runner.kwargs.items()}
     lines = [f"    {role} = {_text(call, 4)}" for role, call in roles.items()]

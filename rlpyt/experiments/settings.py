@@ -60,11 +60,7 @@ def read_params(file: Path) -> dict[str, Any]:
 
 @cache
 def parameters(name: str) -> tuple[dict[str, Setting], bool]:
-    """Return the parameters of a class and its bases, or of a function; and whether it takes more.
-
-    Args:
-        name: full name of the class or function.
-    """
+    """Return the parameters of a class with its bases, or a function, and if it takes more."""
     target = load(name)
     functions = [target]
     if isinstance(target, type):

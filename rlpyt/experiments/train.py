@@ -84,7 +84,7 @@ def configuration(
         name: entry or algorithm.
         words: environment, and settings in the form ``name=value``.
         steps: environment steps of the run; None for the number in the entry.
-        variant: further changes of the configuration, such as those of a run in a sweep.
+        variant: further changes, such as those of a run in a sweep.
     """
     settings = [word for word in words if "=" in word and not word.startswith("env=")]
     environments = [word.removeprefix("env=") for word in words if word not in settings]
@@ -237,13 +237,9 @@ def alone_in(run_dir: Path) -> Iterator[None]:
 
 
 def try_runs(calls: Iterable[Call]) -> None:
-    """Start the runs' agents and algorithms in one environment, to find wrong settings early.
+    """Start the runs' agents and algorithms, to find wrong settings early.
 
-    Args:
-        calls: calls of the runners; runners with the same environment share it.
-
-    Raises:
-        Exception: any error of environment, agent or algorithm.
+    Runners with the same environment share one.
     """
     envs: dict[str, Any] = {}
     with ExitStack() as stack, logger.using(logger.Logger(sinks=[])):

@@ -75,10 +75,7 @@ class Verdict:
 def verify(run_dir: str | Path, n_intervals: int = 3, seed: int | None = None) -> Verdict:
     """Compute intervals of a run again, and record the verdict beside it, in ``verify.json``.
 
-    Args:
-        run_dir: directory of a run of ``rlpyt train`` that has kept its checkpoints.
-        n_intervals: number of intervals between checkpoints, drawn at random.
-        seed: seed of the drawing; None to draw it too.
+    Intervals between the checkpoints that the run has kept are drawn at random.
     """
     run_dir, verdict = Path(run_dir), Verdict()
     config, params = checked(configuration_in(run_dir)), read_params(run_dir / "params.json")

@@ -98,9 +98,7 @@ class RunTime(NamedTuple):
 class Trial:
     """Run in a separate process, which samples and trains for some seconds when it is told to.
 
-    Args:
-        config: checked configuration of a run in one process.
-        batch_T: number of time steps in a batch of a run that only samples; None to train too.
+    With ``batch_T``, the length of its batches, it only samples.
     """
 
     def __init__(self, config: Config, batch_T: int | None = None) -> None:

@@ -42,9 +42,7 @@ class SequentialTest:
     def verdict(self, scores: NDArray, others: NDArray) -> str | None:
         """Return "better", "worse" or "undecided"; None if further seeds can decide.
 
-        Args:
-            scores: [n] scores of the first setting, in the order of their seeds.
-            others: [n] scores of the second setting.
+        Scores [n] of both settings are in the order of their seeds.
         """
         n, n_wins = len(scores), share_of_wins(scores, others) * len(scores) ** 2
         distance = n_wins / n**2 - 0.5

@@ -124,9 +124,8 @@ class Sweep:
     ) -> None:
         """Run all missing, interrupted and retried runs, and return when all are over.
 
-        Args:
-            runs: runs in the order of their start; the next one is taken when a slot is free.
-            pruned: function that takes the active runs and returns the ones to end early.
+        The next run is taken when a slot is free; of the active ones, those that ``pruned`` returns
+        end early.
         """
         to_start = (run for run in runs if self._has_to_run(run))
         exhausted = False
