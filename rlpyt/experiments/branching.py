@@ -16,7 +16,8 @@ import torch
 from rlpyt.checkpoints.store import Checkpoints, step_of
 from rlpyt.core.protocols import RunnerLike
 from rlpyt.experiments.evaluation import configuration_in
-from rlpyt.experiments.settings import checked, overridden, read_params
+from rlpyt.experiments.results.runs import read_params
+from rlpyt.experiments.settings import checked, overridden
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.experiments.train import with_steps
 from rlpyt.runners.callbacks import Callback

@@ -286,14 +286,14 @@ def sweep(
             click.echo(tabulate(rows, headers=("directory", "changes"), disable_numparse=True))
             click.echo(f"\n{len(place.slots)} at a time, each {seeds} times, in {log_dir}")
             return
-        into, options = (code, log_dir, seeds), {"retry_failed": retry_failed, "pool": place}
+        options: dict[str, Any] = {"retry_failed": retry_failed, "time_limit_s": time_limit}
+        options["pool"] = place
         if search == "optuna":
-            best = sweeps.run_trials(
-                parts[0], *into, trials, prune, metric=metric, time_limit_s=time_limit, **options
-            )
+            options["metric"] = metric
+            best = sweeps.run_trials(parts[0], code, log_dir, seeds, trials, prune, **options)
             click.echo("\n" + best)
         else:
-            sweeps.run_variants(variants, *into, time_limit_s=time_limit, **options)
+            sweeps.run_variants(variants, code, log_dir, seeds, **options)
     click.echo(f"\nSweep: {log_dir}\nCompare: rlpyt plot {shlex.quote(log_dir)}")
 
 

@@ -15,7 +15,8 @@ from rlpyt.core.statistics import HasStatistics, Statistics
 from rlpyt.envs.statistics import freeze_statistics
 from rlpyt.experiments.catalog import environment_ids, load, located, targets, vector_sampler
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
-from rlpyt.experiments.settings import SECTIONS, checked, parameters, read_params, with_roles
+from rlpyt.experiments.results.runs import read_params
+from rlpyt.experiments.settings import SECTIONS, checked, parameters, with_roles
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.runners.video import Camera, Window, check_video_packages, write_video
 from rlpyt.utils.logging import logger

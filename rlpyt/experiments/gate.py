@@ -10,14 +10,19 @@ import numpy as np
 from tabulate import tabulate
 
 from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison
-from rlpyt.experiments.results.runs import STEPS, LoggedRun, is_repetition, read_columns
+from rlpyt.experiments.results.runs import (
+    STEPS,
+    LoggedRun,
+    is_repetition,
+    read_columns,
+    read_params,
+)
 from rlpyt.experiments.results.statistics import (
     Estimate,
     estimate,
     interquartile_mean,
     probability_of_improvement,
 )
-from rlpyt.experiments.settings import read_params
 from rlpyt.utils.types import NDArray
 
 RUNS, OTHERS = "runs", "baseline"

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.experiments.results.runs import number, read_rows
-from rlpyt.experiments.settings import read_params
+from rlpyt.experiments.results.runs import number, read_params, read_rows
 from rlpyt.utils.names import flat
 from rlpyt.utils.types import BoolArray, NDArray
 

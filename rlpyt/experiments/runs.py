@@ -13,8 +13,8 @@ import gymnasium
 from rlpyt.experiments import evaluation
 from rlpyt.experiments.catalog import located
 from rlpyt.experiments.program import runner_call, source
-from rlpyt.experiments.results.runs import read_columns
-from rlpyt.experiments.settings import ROLES, SECTIONS, checked, read_params, with_settings
+from rlpyt.experiments.results.runs import read_columns, read_params
+from rlpyt.experiments.settings import ROLES, SECTIONS, checked, with_settings
 from rlpyt.experiments.train import (
     alone_in,
     check_same_run,

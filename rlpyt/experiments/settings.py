@@ -13,7 +13,6 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlpyt.algos.replay_buffers import replay_buffer_named
@@ -44,15 +43,6 @@ class Setting(NamedTuple):
 
     hint: Any  # annotation; Any without one
     default: Any  # inspect.Parameter.empty without one
-
-
-def read_params(file: Path) -> dict[str, Any]:
-    """Return the parameters that a run recorded in its ``params.json``."""
-    try:
-        params: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file} is damaged: {error}") from error
-    return params
 
 
 # --- Signatures ----------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ from rlpyt.experiments.catalog import (
     unknown,
 )
 from rlpyt.experiments.program import LOGGER_CONTEXT, Call, runner_call
-from rlpyt.experiments.results.runs import read_rows
-from rlpyt.experiments.settings import checked, overridden, read_params, with_environment
+from rlpyt.experiments.results.runs import read_params, read_rows
+from rlpyt.experiments.settings import checked, overridden, with_environment
 from rlpyt.experiments.sweeps.affinity import affinity_from_code
 from rlpyt.experiments.sweeps.run import locked
 from rlpyt.experiments.sweeps.variant import Config, changed, load_variant, merged

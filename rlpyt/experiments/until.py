@@ -12,9 +12,9 @@ import numpy as np
 from rlpyt.experiments.evaluation import configuration_in
 from rlpyt.experiments.program import runner_call
 from rlpyt.experiments.results.comparison import Comparison
-from rlpyt.experiments.results.runs import LoggedRun, number, read_rows
+from rlpyt.experiments.results.runs import LoggedRun, number, read_params, read_rows
 from rlpyt.experiments.results.sequential import SequentialTest, share_of_wins
-from rlpyt.experiments.settings import checked, read_params
+from rlpyt.experiments.settings import checked
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.experiments.train import (
     CHECKPOINT_INTERVAL_MINUTES,

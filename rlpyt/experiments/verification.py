@@ -23,8 +23,8 @@ from rlpyt.checkpoints.store import Checkpoints, step_of
 from rlpyt.checkpoints.tree import encode
 from rlpyt.experiments.evaluation import configuration_in, find_snapshot, load_snapshot
 from rlpyt.experiments.program import runner_call
-from rlpyt.experiments.results.runs import number, read_rows
-from rlpyt.experiments.settings import checked, read_params
+from rlpyt.experiments.results.runs import number, read_params, read_rows
+from rlpyt.experiments.settings import checked
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.runners.checkpointing import RunCheckpoints, open_checkpoints
 from rlpyt.runners.sync_rl import SyncRlMixin

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,7 +56,10 @@ def find_runs(
             inside = csv_file.parent.relative_to(directory).parts
             parts = tuple(part for part in inside if not is_repetition(part))
             csv_files.setdefault(csv_file, (*head, *(() if by else parts)))
-    params = {csv_file: _read_params(csv_file.with_name("params.json")) for csv_file in csv_files}
+    params: dict[Path, dict[str, Any]] = {csv_file: {} for csv_file in csv_files}
+    for csv_file in csv_files:
+        with suppress(OSError, ValueError):  # As at the start of a run.
+            params[csv_file] = dict(flat(read_params(csv_file.with_name("params.json"))))
     known = sorted({name for one in params.values() for name in one})
     for key in (*by, *(() if task is None else (task,))):
         if key not in known:
@@ -80,6 +84,15 @@ def find_runs(
 def is_repetition(part: str) -> bool:
     """Return whether a part of a path only numbers the repetitions of a setting."""
     return re.fullmatch(r"(run|seed)_?-?\d+", part) is not None
+
+
+def read_params(file: Path) -> dict[str, Any]:
+    """Return the parameters that a run recorded in its ``params.json``."""
+    try:
+        params: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged: {error}") from error
+    return params
 
 
 def read_rows(csv_file: str | Path) -> list[dict[str, str]]:
@@ -217,12 +230,3 @@ def _labels(paths: Sequence[tuple[str, ...]], tasks: Sequence[str], are_named: b
 def _letters(name: str) -> str:
     """Return the letters and digits of a name, such as "minatarpongv0" for "MinAtar/Pong-v0"."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-def _read_params(path: Path) -> dict[str, Any]:
-    """Return parameters by dotted name; none without a file, as at the start of a run."""
-    try:
-        params = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
-        return {}
-    return dict(flat(params)) if isinstance(params, dict) else {}

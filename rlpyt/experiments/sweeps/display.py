@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from rlpyt.experiments.results.runs import number, read_rows
-from rlpyt.experiments.settings import read_params
+from rlpyt.experiments.results.runs import number, read_params, read_rows
 from rlpyt.experiments.sweeps.run import Run, RunStatus
 
 
