@@ -33,6 +33,7 @@ from rlpyt.samplers.vector.sampler import FirstEnv, VectorSampler
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import get_log_dir, logger_context
 from rlpyt.utils.logging.logger import stub_to_json
+from rlpyt.utils.names import flat
 from rlpyt.utils.shared_array import get_context
 
 # Interval between checkpoints in the runs of a sweep.
@@ -48,22 +49,20 @@ def entry_name(name: str, environment: str | None = None) -> str:
     or the full name of a class.
     """
     known = entries()
-    if "/" not in name:
-        candidates = [f"generic/{name}"]
-        if environment is not None and f"generic/{name}" in known:
-            role = find_environment(environment)[0]
-            if environment.lower().startswith("minatar/"):
-                candidates.insert(0, f"minatar/{name}")
-            if role in ("atari", "atari_vector") and name in ATARI_ENTRIES:
-                candidates.insert(0, ATARI_ENTRIES[name])
-        found = [candidate for candidate in candidates if candidate in known]
-        if not found:
-            algorithms = [key.removeprefix("generic/") for key in known if "generic/" in key]
-            raise unknown("algorithm", name, algorithms)
-        name = found[0]
-    if name not in known:
-        raise unknown("entry", name, known)
-    return name
+    if "/" in name:
+        if name not in known:
+            raise unknown("entry", name, known)
+        return name
+    general, own = f"generic/{name}", f"minatar/{name}"
+    if general not in known:
+        algorithms = [key.removeprefix("generic/") for key in known if "generic/" in key]
+        raise unknown("algorithm", name, algorithms)
+    if environment is None:
+        return general
+    role = find_environment(environment)[0]
+    if role in ("atari", "atari_vector") and name in ATARI_ENTRIES:
+        return ATARI_ENTRIES[name]
+    return own if environment.lower().startswith("minatar/") and own in known else general
 
 
 def starting_point(name: str, environment: str | None = None) -> Config:
@@ -209,21 +208,13 @@ def check_same_run(
     now = _as_recorded({key: value for key, value in config.items() if key not in free})
     if seed is not None:
         now["seed"] = seed
-    changes = ", ".join(_changes({key: params.get(key, {}) for key in now}, now))
-    if changes:
+    before, after = dict(flat({key: params.get(key, {}) for key in now})), dict(flat(now))
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    if names:
+        changes = ", ".join(f"{name}={before.get(name)} now {after.get(name)}" for name in names)
         raise ValueError(
             f"{run_dir} has the log of another run ({changes}): choose another --log-dir"
         )
-
-
-def _changes(before: Any, now: Any, name: str = "") -> Iterator[str]:
-    """Yield a text for every setting that differs."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        for key in {**before, **now}:
-            inner = f"{name}.{key}" if name else key
-            yield from _changes(before.get(key), now.get(key), inner)
-    elif before != now:
-        yield f"{name}={before} now {now}"
 
 
 @contextmanager
