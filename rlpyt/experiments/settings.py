@@ -30,6 +30,8 @@ _RESERVED = {
     "model": {"self", "ModelCls"},
     "optim": {"params", "lr"},  # The algorithm passes them, the rate from learning_rate.
 }
+# Sections of arguments of a class that another section names.
+_CLASSES = {"model": ("agent", "ModelCls"), "optim": ("algo", "OptimCls")}
 # Arguments without a default that are no settings.
 _FILLED_IN = {"sampler": {"CollectorCls"}, "env": {"num_envs", "args", "env"}}
 
@@ -75,32 +77,20 @@ def parameters(name: str) -> tuple[dict[str, Setting], bool]:
 
 def section_parameters(config: Config, section: str) -> tuple[dict[str, Setting], bool]:
     """Return the settings of a section that users may give, and whether it takes others too."""
-    named = targets(config)
-    if section == "eval_env":
-        section = "env"
-    if section == "model":
-        name = _class_in(config, "agent", named["agent"], "ModelCls")
-        found, is_open = ({}, True) if name is None else parameters(name)
-        if "observation_shape" in found:  # Observations that are not vectors are encoded first.
-            found = {**parameters("rlpyt.models.encoders.EncodedModel")[0], **found}
-            for given in ("observation_space", "observation_shape", "output_size", "action_size"):
-                found.pop(given, None)
-    elif section == "optim":
-        name = _class_in(config, "algo", named["algo"], "OptimCls")
-        found, is_open = ({}, True) if name is None else parameters(name)
-    else:
-        found, is_open = parameters(named[section])
-    reserved = _RESERVED.get(section, set())
+    named, name = targets(config), "env" if section == "eval_env" else section
+    target, reserved = named.get(name), _RESERVED.get(section, set())
+    if section in _CLASSES:
+        part, argument = _CLASSES[section]
+        default = parameters(named[part])[0].get(argument, Setting(Any, None)).default
+        cls = config.get(part, {}).get(argument, default)
+        target = None if cls is None or cls is inspect.Parameter.empty else str(as_name(cls))
+    found, is_open = ({}, True) if target is None else parameters(target)
+    if section == "model" and "observation_shape" in found:
+        # Observations that are not vectors are encoded first.
+        found = {**parameters("rlpyt.models.encoders.EncodedModel")[0], **found}
+        reserved = reserved | {"observation_space", "observation_shape"}
+        reserved |= {"output_size", "action_size"}
     return {name: each for name, each in found.items() if name not in reserved}, is_open
-
-
-def _class_in(config: Config, section: str, target: str, argument: str) -> str | None:
-    """Return the full name of the class in a section, or the default of ``target``."""
-    default = parameters(target)[0].get(argument, Setting(Any, None)).default
-    given = config.get(section, {}).get(argument, default)
-    if given is None or given is inspect.Parameter.empty:
-        return None
-    return str(as_name(given))
 
 
 # --- Types ---------------------------------------------------------------------------------------

@@ -153,16 +153,14 @@ class Sweep:
         status = run.status
         if status.state == run_module.FAILED and not self.retry_failed:
             self.failed.append(FailedRun(run.log_dir, run.run_ID, status.exit_code or 0))
-            self._display.skipped(
-                run, "failed earlier; retry_failed=True (--retry-failed) tries it again"
-            )
-            self._count()
-            return False
-        if status.state in (run_module.FINISHED, run_module.PRUNED):
-            self._display.skipped(run, status.state)
-            self._count()
-            return False
-        return True
+            reason = "failed earlier; retry_failed=True (--retry-failed) tries it again"
+        elif status.state in (run_module.FINISHED, run_module.PRUNED):
+            reason = status.state
+        else:
+            return True
+        self._display.skipped(run, reason)
+        self._count()
+        return False
 
     def _start(self, run: Run) -> None:
         number = next(n for n in range(len(self._active) + 1) if n not in self._active)
