@@ -13,7 +13,8 @@ from rlpyt.experiments.evaluation import configuration_in
 from rlpyt.experiments.program import runner_call
 from rlpyt.experiments.results.comparison import Comparison
 from rlpyt.experiments.results.runs import LoggedRun, number, read_params, read_rows
-from rlpyt.experiments.results.sequential import SequentialTest, share_of_wins
+from rlpyt.experiments.results.sequential import SequentialTest
+from rlpyt.experiments.results.statistics import probability_of_improvement
 from rlpyt.experiments.settings import checked
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.experiments.train import (
@@ -126,13 +127,13 @@ def compare_until(
             for seed in chosen[:n]
         ]
         scores = Comparison(logged, y=y, score_fraction=score_fraction, n_resamples=1).scores
-        ours, theirs = (scores.get(("", label), ()) for label in ("runs", "baseline"))
+        ours, theirs = (scores.get(("", x), np.zeros(0)) for x in ("runs", "baseline"))
         if not len(ours) == len(theirs) == n:
             raise ValueError(f"a run has no number in {y}: name another column, or look at the run")
-        verdict = test.verdict(np.asarray(ours), np.asarray(theirs))
+        verdict = test.verdict(ours, theirs)
         needed = 0.5 + test.critical[n - 1]
         limit = f"decides at {needed:.2f} or {1 - needed:.2f}" if needed < 2 else "too few"
-        share = share_of_wins(np.asarray(ours), np.asarray(theirs))
+        share = probability_of_improvement([ours], [theirs])
         tell(f"{n} seeds each: better in {share:.2f} of all pairs; {limit}")
         if verdict is not None:
             return verdict
