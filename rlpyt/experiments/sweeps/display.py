@@ -7,6 +7,7 @@ import os.path as osp
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,6 +117,4 @@ class Display:
 
 
 def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}"
+    return str(timedelta(seconds=round(seconds)))
