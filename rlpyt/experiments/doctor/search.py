@@ -167,7 +167,7 @@ class Search:
             with ExitStack() as started:  # Ends candidates at once that do not become ready.
                 trial = Trial(self.configuration(candidate), batch_T)
                 started.enter_context(closing(trial))
-                trial.measure(0, limit_s or self.limit_s)
+                trial.measure(0, limit_s or self.limit_s)  # The first iteration, of no account.
                 stack.push(started.pop_all())
         except (ValueError, TypeError, WorkerError, OSError) as error:
             self._leave_out(candidate, error)

@@ -150,7 +150,6 @@ def _serve(config: Config, batch_T: int | None, pipe: Any) -> None:
         os.dup2(nowhere, output)
     logger.disable()
     with _training(config) if batch_T is None else _sampling(config, batch_T) as (iterate, size):
-        iterate()
         while (seconds := pipe.recv()) is not None:
             times: list[RunTime] = []
             while sum(map(sum, times)) < seconds or not times:
