@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -43,18 +43,11 @@ def step_from(agent: Any, inputs: Sequence[Nested], rnn_state: Nested) -> tuple[
 @contextmanager
 def greedy(agent: AgentLike, deterministic: bool = True) -> Iterator[None]:
     """Let an agent of this library take its best actions."""
-    if deterministic and isinstance(agent, PolicyAgent):
-        before, agent.greedy_eval = agent.greedy_eval, True
-        try:
-            yield
-        finally:
-            agent.greedy_eval = before
-    elif deterministic and isinstance(agent, EpsilonGreedyAgentMixin):
-        epsilon = agent.distribution.epsilon
-        agent.set_sample_epsilon_greedy(0.0)
-        try:
-            yield
-        finally:
-            agent.set_sample_epsilon_greedy(epsilon)
-    else:
+    with ExitStack() as stack:
+        if deterministic and isinstance(agent, PolicyAgent):
+            stack.callback(setattr, agent, "greedy_eval", agent.greedy_eval)
+            agent.greedy_eval = True
+        elif deterministic and isinstance(agent, EpsilonGreedyAgentMixin):
+            stack.callback(agent.set_sample_epsilon_greedy, agent.distribution.epsilon)
+            agent.set_sample_epsilon_greedy(0.0)
         yield

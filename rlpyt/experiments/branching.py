@@ -16,7 +16,8 @@ import torch
 from rlpyt.checkpoints.store import Checkpoints, step_of
 from rlpyt.core.protocols import RunnerLike
 from rlpyt.experiments.evaluation import configuration_in
-from rlpyt.experiments.settings import checked, overridden, read_params
+from rlpyt.experiments.results.runs import read_params
+from rlpyt.experiments.settings import checked, overridden
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.experiments.train import with_steps
 from rlpyt.runners.callbacks import Callback
@@ -29,19 +30,12 @@ OF_OPTIMIZERS = ("optim.", "algo.optim_kwargs.")
 
 
 class Branch(NamedTuple):
-    """Start of a branch.
-
-    Attributes:
-        config: configuration of the branch.
-        seed: seed of the branch, that of its parent.
-        checkpoint: checkpoint to continue from.
-        changes: settings that differ from the parent's, by dotted name.
-    """
+    """Start of a branch."""
 
     config: Config
-    seed: int
-    checkpoint: Path
-    changes: dict[str, Any]
+    seed: int  # that of its parent
+    checkpoint: Path  # to continue from
+    changes: dict[str, Any]  # settings that differ from the parent's, by dotted name
 
     def record(self) -> dict[str, Any]:
         """Return the parameter that names the parent."""
@@ -53,10 +47,6 @@ class Branch(NamedTuple):
         resumes = "resume" in saving and "checkpoint_interval_steps" not in saving
         minutes = {"checkpoint_interval_minutes": DEFAULT_INTERVAL_MINUTES} if resumes else {}
         return {**saving, **minutes, "resume": str(self.checkpoint)}
-
-    def callbacks(self) -> list[Callback]:
-        """Return the callbacks for the start of the branch."""
-        return [ChangedOptimizers(self.changes)]
 
     def copy_log(self, run_dir: Path) -> None:
         """Begin the log with the rows of the parent; the runner drops those that come later."""
@@ -70,9 +60,6 @@ def read_branch(text: str, words: Sequence[str], steps: float | None = None) -> 
         text: ``RUN@STEP``: directory of a run of ``rlpyt train``, and step of a checkpoint there.
         words: settings to change, in the form ``name=value``.
         steps: environment steps of the whole run; None for those of the parent.
-
-    Raises:
-        ValueError: if there is no such checkpoint, or a setting is wrong.
     """
     run_dir, _, step = text.rpartition("@")
     paths = {step_of(path): path for path in Checkpoints(Path(run_dir, "checkpoints")).complete()}
@@ -92,13 +79,10 @@ def read_branch(text: str, words: Sequence[str], steps: float | None = None) -> 
 
 
 class ChangedOptimizers(Callback):
-    """Callback that gives optimizers the settings that a branch changes.
+    """Callback that gives optimizers the settings that a branch changes, by dotted name.
 
     Their settings are part of their state, the parent's. A learning rate that follows a
     schedule keeps its place in it.
-
-    Args:
-        changes: changed settings, by dotted name.
     """
 
     def __init__(self, changes: Iterable[str]) -> None:

@@ -106,43 +106,41 @@ ALTERNATING = {
     f"{_QPG}.sac_lstm_agent.SacLstmAgent": f"{_QPG}.sac_lstm_agent.AlternatingSacLstmAgent",
 }
 
-_VECTOR = "rlpyt.samplers.vector.sampler.VectorSampler"
-_DEVICE = "rlpyt.samplers.vector.device.DeviceSampler"
+_S = "rlpyt.samplers"
+_ASYNC = f"{_S}.async_"
+_VECTOR = f"{_S}.vector.sampler.VectorSampler"
+_DEVICE = f"{_S}.vector.device.DeviceSampler"
 
 # The class in the runner's process, and the asynchronous class.
 SAMPLERS = {
     "serial": (
-        "rlpyt.samplers.serial.sampler.SerialSampler",
-        "rlpyt.samplers.async_.serial_sampler.AsyncSerialSampler",
+        f"{_S}.serial.sampler.SerialSampler",
+        f"{_ASYNC}.serial_sampler.AsyncSerialSampler",
     ),
     "cpu": (
-        "rlpyt.samplers.parallel.cpu.sampler.CpuSampler",
-        "rlpyt.samplers.async_.cpu_sampler.AsyncCpuSampler",
+        f"{_S}.parallel.cpu.sampler.CpuSampler",
+        f"{_ASYNC}.cpu_sampler.AsyncCpuSampler",
     ),
     "gpu": (
-        "rlpyt.samplers.parallel.gpu.sampler.GpuSampler",
-        "rlpyt.samplers.async_.gpu_sampler.AsyncGpuSampler",
+        f"{_S}.parallel.gpu.sampler.GpuSampler",
+        f"{_ASYNC}.gpu_sampler.AsyncGpuSampler",
     ),
     "alternating": (
-        "rlpyt.samplers.parallel.gpu.alternating_sampler.AlternatingSampler",
-        "rlpyt.samplers.async_.alternating_sampler.AsyncAlternatingSampler",
+        f"{_S}.parallel.gpu.alternating_sampler.AlternatingSampler",
+        f"{_ASYNC}.alternating_sampler.AsyncAlternatingSampler",
     ),
     "vector": (_VECTOR, None),
     "device": (_DEVICE, None),
     "ray": (
-        "rlpyt.samplers.ray.sampler.RaySampler",
-        "rlpyt.samplers.ray.async_sampler.AsyncRaySampler",
+        f"{_S}.ray.sampler.RaySampler",
+        f"{_S}.ray.async_sampler.AsyncRaySampler",
     ),
 }
 
 # The class without evaluation, and the class with it.
 RUNNERS = {
-    "minibatch": (
-        "rlpyt.runners.minibatch_rl.MinibatchRl",
-        "rlpyt.runners.minibatch_rl.MinibatchRlEval",
-    ),
-    "sync": ("rlpyt.runners.sync_rl.SyncRl", "rlpyt.runners.sync_rl.SyncRlEval"),
-    "async": ("rlpyt.runners.async_rl.AsyncRl", "rlpyt.runners.async_rl.AsyncRlEval"),
+    name: (f"rlpyt.runners.{name}_rl.{cls}", f"rlpyt.runners.{name}_rl.{cls}Eval")
+    for name, cls in (("minibatch", "MinibatchRl"), ("sync", "SyncRl"), ("async", "AsyncRl"))
 }
 
 # Makers of one environment, of a vector, and of a vector on a device; None if there is none.
@@ -163,47 +161,28 @@ SIMULATORS = {
     "brax": ("brax", "'rlpyt[brax]'"),
     "playground": ("mujoco_playground", "'rlpyt[playground]'"),
     "gymnax": ("gymnax", "'rlpyt[gymnax]'"),
-    "isaac": (
-        "isaaclab",
-        "'isaaclab[isaacsim,all]' --extra-index-url https://pypi.nvidia.com",
-    ),
+    "isaac": ("isaaclab", "'isaaclab[isaacsim,all]' --extra-index-url https://pypi.nvidia.com"),
     "maniskill": ("mani_skill", "mani_skill"),
 }
 
-_CONFIGS = "rlpyt.experiments.configs"
+# Module of each table, by the name of its file; the general ones come first.
+_CONFIGS = Path(__file__).with_name("configs")
 TABLES = {
-    "generic": f"{_CONFIGS}.generic",
-    "minatar": f"{_CONFIGS}.minatar",
-    "atari_100k": f"{_CONFIGS}.atari.dqn.atari_100k",
-    "atari_dqn": f"{_CONFIGS}.atari.dqn.atari_dqn",
-    "atari_r2d1": f"{_CONFIGS}.atari.dqn.atari_r2d1",
-    "atari_ff_a2c": f"{_CONFIGS}.atari.pg.atari_ff_a2c",
-    "atari_ff_ppo": f"{_CONFIGS}.atari.pg.atari_ff_ppo",
-    "atari_lstm_a2c": f"{_CONFIGS}.atari.pg.atari_lstm_a2c",
-    "atari_lstm_ppo": f"{_CONFIGS}.atari.pg.atari_lstm_ppo",
-    "mujoco_a2c": f"{_CONFIGS}.mujoco.pg.mujoco_a2c",
-    "mujoco_ppo": f"{_CONFIGS}.mujoco.pg.mujoco_ppo",
-    "mujoco_ddpg": f"{_CONFIGS}.mujoco.qpg.mujoco_ddpg",
-    "mujoco_td3": f"{_CONFIGS}.mujoco.qpg.mujoco_td3",
-    "mujoco_sac": f"{_CONFIGS}.mujoco.qpg.mujoco_sac",
-    "mujoco_sac_v": f"{_CONFIGS}.mujoco.qpg.mujoco_sac_v",
-    "mujoco_d4pg": f"{_CONFIGS}.mujoco.qpg.mujoco_d4pg",
+    file.stem: ".".join((__package__, "configs", *file.relative_to(_CONFIGS).with_suffix("").parts))
+    for file in sorted(_CONFIGS.rglob("[!_]*.py"), key=lambda file: (len(file.parts), file))
 }
 
 # Entries for runs on Atari games, if only an algorithm is named.
 ATARI_ENTRIES = {
-    "dqn": "atari_dqn/dqn",
+    **{
+        name: f"atari_dqn/{name}"
+        for name in ("dqn", "rainbow", "qr_dqn", "iqn", "munchausen_dqn", "munchausen_iqn")
+    },
     "cat_dqn": "atari_dqn/catdqn",
-    "rainbow": "atari_dqn/rainbow",
-    "qr_dqn": "atari_dqn/qr_dqn",
-    "iqn": "atari_dqn/iqn",
-    "munchausen_dqn": "atari_dqn/munchausen_dqn",
-    "munchausen_iqn": "atari_dqn/munchausen_iqn",
     "r2d1": "atari_r2d1/r2d1",
     "a2c": "atari_ff_a2c/0",
     "ppo": "atari_ff_ppo/0",
 }
-
 
 KINDS = ("algorithms", "agents", "entries", "environments", "runners", "samplers", "zoo")
 
@@ -256,11 +235,7 @@ def names(kind: str) -> list[str]:
     if kind == "environments":
         return [*atari_games(), *environment_ids()]
     if kind == "agents":
-        return [
-            f"{algo} agent={agent}"
-            for algo, algorithm in ALGORITHMS.items()
-            for agent in algorithm.agents
-        ]
+        return [f"{algo} agent={name}" for algo, each in ALGORITHMS.items() for name in each.agents]
     tables: dict[str, Iterable[str]] = {
         "algorithms": ALGORITHMS,
         "entries": entries(),
@@ -272,11 +247,7 @@ def names(kind: str) -> list[str]:
 
 
 def located(path: str | Path) -> Path:
-    """Return the directory of a trained agent, named ``zoo:NAME``, or any other path as it is.
-
-    Raises:
-        ValueError: if the zoo has no such agent, or the extra for its environment is not installed.
-    """
+    """Return the directory of a trained agent, named ``zoo:NAME``, or any other path as it is."""
     if not str(path).startswith("zoo:"):
         return Path(path)
     name = str(path).removeprefix("zoo:")
@@ -288,11 +259,7 @@ def located(path: str | Path) -> Path:
 
 
 def targets(config: Config) -> dict[str, str]:
-    """Return the full name of the class or function whose arguments are in each section.
-
-    Raises:
-        ValueError: if a role has an unknown name.
-    """
+    """Return the full name of the class or function whose arguments are in each section."""
     roles = {"sampler": "serial", "runner": "minibatch", "env": "gym", **config["roles"]}
     algorithm = _choose("algorithm", roles["algo"], ALGORITHMS)
     runners = _choose("runner", roles["runner"], RUNNERS)
@@ -359,19 +326,15 @@ def _pick(choice: Any, index: int) -> str:
     return name
 
 
-def _agents_of(algorithm: Any) -> dict[str, str]:
-    """Return the agents of an algorithm; a user's class has those of the class it derives from."""
-    if isinstance(algorithm, Algorithm):
-        return algorithm.agents
-    known = {each.name: each.agents for each in ALGORITHMS.values()}
-    bases = [
-        f"{base.__module__}.{base.__name__}" for base in getattr(load(algorithm), "__mro__", ())
-    ]
-    return next((known[name] for name in bases if name in known), {})
-
-
 def _agent(algorithm: Any, roles: dict[str, Any]) -> str:
-    agents, name = _agents_of(algorithm), roles.get("agent")
+    """Return the agent; a user's algorithm has those of the class that it derives from."""
+    agents, name = {}, roles.get("agent")
+    if isinstance(algorithm, Algorithm):
+        agents = algorithm.agents
+    else:
+        known = {each.name: each.agents for each in ALGORITHMS.values()}
+        for base in reversed(getattr(load(algorithm), "__mro__", ())):
+            agents = known.get(f"{base.__module__}.{base.__name__}", agents)
     if name is None and not agents:
         raise ValueError(f"algo={roles['algo']} needs agent=NAME, the full name of its agent")
     if name is None:
@@ -416,9 +379,6 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
         name: gymnasium id, name of an Atari game (after ``atari_vector:`` for many games at once),
             EnvPool id after ``envpool:``, name in a simulator after a prefix of ``SIMULATORS``,
             or full name of a class or function.
-
-    Raises:
-        ValueError: if there is no such environment, or the extra for it is not installed.
     """
     prefix, colon, id = name.partition(":")
     if colon and prefix in SIMULATORS:
@@ -426,28 +386,32 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
         if find_spec(package) is None:
             raise ValueError(f"the environment {name!r} needs {package}: pip install {words}")
         return prefix, {"id": id}
-    if name.startswith("envpool:"):
-        env_id = name.removeprefix("envpool:")
-        extra_for("envpool", "envpool", f"the environment {name!r}")
+    for start, package, extra in (
+        ("envpool:", "envpool", "envpool"),
+        ("atari_vector:", "ale_py", "atari"),
+        ("ale/", "ale_py", "atari"),
+        ("minatar/", "minatar", "minatar"),
+    ):
+        if name.lower().startswith(start):
+            extra_for(package, extra, f"the environment {name!r}")
+    if colon and prefix == "envpool":
         known = import_module("envpool").list_all_envs()
-        if env_id not in known:
-            raise unknown("environment of EnvPool", env_id, known)
-        return "envpool", {"id": env_id}
-    in_vectors = name.startswith("atari_vector:")
+        if id not in known:
+            raise unknown("environment of EnvPool", id, known)
+        return "envpool", {"id": id}
+    in_vectors = bool(colon) and prefix == "atari_vector"
     game = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removeprefix("atari_vector:")).lower()
     if game in atari_games():
         extra_for("cv2", "atari", f"the Atari game {game!r}")
         return "atari_vector" if in_vectors else "atari", {"game": game}
     if in_vectors:
-        extra_for("ale_py", "atari", f"the environment {name!r}")
         raise unknown("Atari game", game, atari_games())
-    if name.lower().startswith("minatar/"):
-        extra_for("minatar", "minatar", f"the environment {name!r}")
-    if name.startswith("ALE/"):
-        extra_for("ale_py", "atari", f"the environment {name!r}")
     ids = environment_ids()
     if name in ids or ":" in name:
-        _check_packages_of(name)
+        # gymnasium registers tasks of MuJoCo without it.
+        entry_point = getattr(import_module("gymnasium").registry.get(name), "entry_point", None)
+        if isinstance(entry_point, str) and ".mujoco" in entry_point:
+            extra_for("mujoco", "mujoco", f"the environment {name!r}")
         return "gym", {"id": name}
     package = name.partition(".")[0]
     if "." in name and "/" not in name and (package in sys.modules or find_spec(package)):
@@ -464,12 +428,3 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
             f"unknown environment {name!r}; if it is an Atari game: pip install 'rlpyt[atari]'"
         )
     raise unknown("environment", name, [*ids, *atari_games()])
-
-
-def _check_packages_of(env_id: str) -> None:
-    """Refuse a MuJoCo task without MuJoCo, since gymnasium registers it anyway."""
-    import gymnasium
-
-    entry_point = getattr(gymnasium.registry.get(env_id), "entry_point", None)
-    if isinstance(entry_point, str) and ".mujoco" in entry_point:
-        extra_for("mujoco", "mujoco", f"the environment {env_id!r}")

@@ -15,7 +15,7 @@ from tabulate import tabulate
 
 from rlpyt.core.protocols import RunnerLike
 from rlpyt.experiments import catalog, finished as finished, settings
-from rlpyt.experiments.branching import read_branch
+from rlpyt.experiments.branching import ChangedOptimizers, read_branch
 from rlpyt.experiments.cli import COUNT, SECONDS, STEPS, is_given, main as main, without_traceback
 from rlpyt.experiments.health import Watch
 from rlpyt.experiments.program import runner_call, source, started_from
@@ -67,13 +67,7 @@ def complete_train(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def of_run(what: str, arguments: str, required: bool = True) -> Callable[[Command], Command]:
-    """Return a decorator that adds the words of a run to a command.
-
-    Args:
-        what: form of the first word, for the help.
-        arguments: form of the others.
-        required: whether there must be a first word.
-    """
+    """Return a decorator that adds the words of a run, in these forms, to a command."""
 
     def decorate(command: Command) -> Command:
         for part in (
@@ -186,7 +180,7 @@ def train(
         new_branch = branch if earlier is None else None
         if new_branch is not None:
             saving.update(new_branch.saving(saving))
-            further += new_branch.callbacks()
+            further.append(ChangedOptimizers(new_branch.changes))
         runner = call.make(callbacks=[*further, start])
         log_dir = log_dir or get_log_dir(run_name(config), create=True)
         parent = branch.record() if branch else {"init": init} if init else {}
@@ -292,11 +286,14 @@ def sweep(
             click.echo(tabulate(rows, headers=("directory", "changes"), disable_numparse=True))
             click.echo(f"\n{len(place.slots)} at a time, each {seeds} times, in {log_dir}")
             return
-        launch = sweeps.Launch(log_dir, code, place, seeds, retry_failed, time_limit)
+        options: dict[str, Any] = {"retry_failed": retry_failed, "time_limit_s": time_limit}
+        options["pool"] = place
         if search == "optuna":
-            click.echo("\n" + launch.search(parts[0], trials, metric, prune))
+            options["metric"] = metric
+            best = sweeps.run_trials(parts[0], code, log_dir, seeds, trials, prune, **options)
+            click.echo("\n" + best)
         else:
-            launch.run(variants)
+            sweeps.run_variants(variants, code, log_dir, seeds, **options)
     click.echo(f"\nSweep: {log_dir}\nCompare: rlpyt plot {shlex.quote(log_dir)}")
 
 

@@ -15,8 +15,8 @@ from rlpyt.core.statistics import HasStatistics, Statistics
 from rlpyt.envs.statistics import freeze_statistics
 from rlpyt.experiments.catalog import environment_ids, load, located, targets, vector_sampler
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
-from rlpyt.experiments.results.runs import write_rows
-from rlpyt.experiments.settings import SECTIONS, checked, parameters, read_params, with_roles
+from rlpyt.experiments.results.runs import read_params
+from rlpyt.experiments.settings import SECTIONS, checked, parameters, with_roles
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.runners.video import (
     Camera,
@@ -42,10 +42,7 @@ class SavedAgent(NamedTuple):
 
 
 def load_agent(path: str | Path) -> SavedAgent:
-    """Find the snapshot of a run and its configuration.
-
-    Args:
-        path: file of a snapshot, directory of a run, for its newest snapshot, or ``zoo:NAME``.
+    """Find the snapshot of a run and its configuration, see :func:`find_snapshot`.
 
     Raises:
         FileNotFoundError: if there is no snapshot, or no configuration beside it.
@@ -62,12 +59,7 @@ def load_agent(path: str | Path) -> SavedAgent:
 
 
 def configuration_in(run_dir: Path) -> Config:
-    """Return the configuration that a run was started from, as it was recorded.
-
-    Raises:
-        FileNotFoundError: if there is none in the directory.
-        ValueError: if the run was not started from a configuration.
-    """
+    """Return the configuration that a run was started from, as it was recorded."""
     record = run_dir / "params.json"
     if not record.is_file():
         raise FileNotFoundError(
@@ -86,11 +78,7 @@ def configuration_in(run_dir: Path) -> Config:
 
 
 def find_snapshot(path: str | Path) -> Path:
-    """Return the file of a snapshot: ``path`` itself, or the newest in this run directory.
-
-    Raises:
-        FileNotFoundError: if there is none.
-    """
+    """Return the file of a snapshot: ``path`` itself, or the newest in this run directory."""
     path = located(path)
     if path.is_dir():
         files = sorted(path.glob("params.pkl")) or sorted(
@@ -109,11 +97,7 @@ def find_snapshot(path: str | Path) -> Path:
 
 
 def load_snapshot(file: str | Path) -> dict[str, Any]:
-    """Load a snapshot to the CPU; the file may contain tensors and plain values, but no code.
-
-    Raises:
-        ValueError: if the file is something else, or damaged.
-    """
+    """Load a snapshot to the CPU; the file may contain tensors and plain values, but no code."""
     try:
         snapshot: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
         snapshot["agent_state_dict"], snapshot["itr"]
@@ -126,11 +110,7 @@ def load_snapshot(file: str | Path) -> dict[str, Any]:
 
 
 def load_state(agent: AgentLike, snapshot: Mapping[str, Any]) -> None:
-    """Load a snapshot into an initialized agent.
-
-    Raises:
-        ValueError: if it does not fit the agent.
-    """
+    """Load a snapshot into an initialized agent."""
     try:
         agent.load_state_dict(snapshot["agent_state_dict"])
     except (RuntimeError, KeyError) as error:
@@ -140,13 +120,9 @@ def load_state(agent: AgentLike, snapshot: Mapping[str, Any]) -> None:
 def evaluate(
     saved: SavedAgent, n_episodes: int, seed: int | None = None, **env_kwargs: Any
 ) -> list[Any]:
-    """Return the trajectory infos of exactly ``n_episodes`` episodes.
+    """Return the trajectory infos of exactly ``n_episodes`` episodes, in up to 8 environments.
 
-    Args:
-        saved: snapshot to evaluate.
-        n_episodes: number of episodes, spread evenly over up to 8 environments.
-        seed: seed for all random numbers; drawn if None.
-        env_kwargs: arguments of the sampler that replace saved ones, such as ``EnvCls``.
+    Further arguments replace those of the sampler that were saved, such as ``EnvCls``.
     """
     seed = make_seed() if seed is None else seed
     set_seed(seed)
@@ -195,25 +171,14 @@ def with_statistics(env: Any, statistics: Statistics) -> Any:
     return env
 
 
-def write_episodes(infos: Sequence[Any], file: str | Path) -> None:
-    """Write a csv file with a row for each episode."""
-    names = [name for name in infos[0] if not name.startswith("_")]
-    write_rows(file, names, ([info[name] for name in names] for info in infos))
-
-
 def statistics(infos: Sequence[Any]) -> dict[str, dict[str, float]]:
     """Return mean, standard deviation, minimum, median and maximum of every statistic."""
     table = {}
-    for name in infos[0]:
-        if not name.startswith("_"):
-            values = np.array([info[name] for info in infos], dtype=float)
-            table[name] = {
-                "mean": float(values.mean()),
-                "std": float(values.std(ddof=1)) if len(values) > 1 else float("nan"),
-                "min": float(values.min()),
-                "median": float(np.median(values)),
-                "max": float(values.max()),
-            }
+    for name in [name for name in infos[0] if not name.startswith("_")]:
+        x = np.array([info[name] for info in infos], dtype=float)
+        std = x.std(ddof=1) if len(x) > 1 else np.nan
+        values = map(float, (x.mean(), std, x.min(), np.median(x), x.max()))
+        table[name] = dict(zip(("mean", "std", "min", "median", "max"), values))
     return table
 
 
@@ -235,14 +200,13 @@ def watch(
     Args:
         saved: snapshot to watch.
         n_episodes: number of episodes, one after the other.
-        video: file to write, with the extension ".mp4" or ".gif"; None for a window.
+        video: file to write, .mp4 or .gif; None for a window.
         seed: seed for all random numbers; drawn if None.
         max_frames: largest number of pictures in the video.
         shrink: whole number by which height and width of its pictures are divided.
 
     Raises:
-        ValueError: if the environment cannot be shown, or the extension is neither ".mp4" nor
-            ".gif".
+        ValueError: if the environment cannot be shown, or the extension is another.
         ImportError: if imageio is not installed, or pygame for a window.
     """
     role = saved.config["roles"].get("env", "gym")
@@ -261,7 +225,14 @@ def watch(
         nonlocal fps
         if EnvCls is load("rlpyt.envs.gym.make"):
             kwargs["render_mode"] = "human" if video is None else "rgb_array"
-        env = _visible(EnvCls, kwargs)
+        if not os.environ.get("DISPLAY"):
+            os.environ.setdefault("MUJOCO_GL", "egl")  # Or MuJoCo looks for a screen.
+        try:
+            env = EnvCls(**kwargs)
+        except TypeError as error:
+            if "render_mode" not in str(error):
+                raise
+            raise _no_pictures(str(error)) from error
         metadata = getattr(env, "metadata", None) or {}
         fps = float(metadata.get("render_fps") or (15 if hasattr(env, "ale") else 30))
         return Camera(env, draw, of_episode)
@@ -276,7 +247,12 @@ def watch(
         if len(frames) + len(of_episode) >= max_frames:
             return None
         picture = picture_of(env)
-        return None if picture is None else _shrunk(picture, shrink)
+        assert picture is not None
+        height, width = (size // shrink for size in picture.shape[:2])
+        squares = picture[: height * shrink, : width * shrink]
+        squares = squares.reshape(height, shrink, width, shrink, 3)
+        means: NDArray = squares.mean(axis=(1, 3)).astype(np.uint8)
+        return means
 
     for episode in range(n_episodes):
         of_episode: list[NDArray] = []
@@ -292,26 +268,6 @@ def watch(
     return infos
 
 
-def _visible(EnvCls: Any, kwargs: dict[str, Any]) -> Any:
-    """Make an environment that can be drawn."""
-    if not os.environ.get("DISPLAY"):
-        os.environ.setdefault("MUJOCO_GL", "egl")  # Or MuJoCo looks for a screen.
-    try:
-        return EnvCls(**kwargs)
-    except TypeError as error:
-        if "render_mode" not in str(error):
-            raise
-        raise _no_pictures(str(error)) from error
-
-
-def _shrunk(picture: NDArray, n: int) -> NDArray:
-    """Return the means of a picture's squares of ``n`` times ``n`` pixels."""
-    height, width = (size // n for size in picture.shape[:2])
-    squares = picture[: height * n, : width * n].reshape(height, n, width, n, 3)
-    means: NDArray = squares.mean(axis=(1, 3)).astype(np.uint8)
-    return means
-
-
 def _no_pictures(reason: str) -> ValueError:
     return ValueError(
         f"the environment cannot be drawn ({reason}): give it the argument render_mode, "
@@ -322,9 +278,7 @@ def _no_pictures(reason: str) -> ValueError:
 def picture_of(env: Any, may_be_none: bool = False) -> NDArray | None:
     """Return a picture [H,W,3] uint8 of ``env``, at least 128 pixels high.
 
-    Args:
-        env: environment.
-        may_be_none: whether ``render()`` may return None, as it does with a window of its own.
+    None only if ``may_be_none``, as for a ``render()`` with a window of its own.
     """
     if not hasattr(env, "render"):
         raise _no_pictures("it has no render()")

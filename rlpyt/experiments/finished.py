@@ -12,6 +12,7 @@ from rlpyt.experiments import evaluation
 from rlpyt.experiments.cli import COUNT, is_given, main, without_traceback
 from rlpyt.experiments.health import report
 from rlpyt.experiments.results.pictures import plot_results
+from rlpyt.experiments.results.runs import write_rows
 from rlpyt.experiments.results.statistics import STATISTICS
 from rlpyt.experiments.results.suites import SUITES
 
@@ -32,7 +33,8 @@ def evaluate(path: str, episodes: int, seed: int | None, file: str | None) -> No
         if file is None and not path.startswith("zoo:"):
             file = str(saved.file.with_name(f"{saved.file.stem}_evaluation.csv"))
         if file is not None:
-            evaluation.write_episodes(infos, file)
+            names = [name for name in infos[0] if not name.startswith("_")]
+            write_rows(file, names, ([info[name] for name in names] for info in infos))
     click.echo(f"\n{len(infos)} episodes of {saved.file}" + (f": {file}" if file else ""))
 
 
@@ -159,8 +161,14 @@ def plot(
     """
     with without_traceback():
         given = {name: value for name, value in options.items() if value is not None}
-        if ranges:
-            given["score_ranges"] = dict(map(_score_range, ranges))
+        for word in ranges:
+            name, _, limits = word.rpartition("=")
+            try:
+                low, high = map(float, limits.split(":"))
+            except ValueError as error:
+                example = "as in pong=-20.7:14.6"
+                raise ValueError(f"--range {word}: give TASK=LOW:HIGH, {example}") from error
+            given.setdefault("score_ranges", {})[name] = low, high
         comparison, files = plot_results(
             directories, output, by, task, ("png", "svg"), title, runs, **given
         )
@@ -214,16 +222,6 @@ def compare(runs: str, baseline: str, until: float | None, max_seeds: int, **opt
     click.echo("\n".join([gate.table(lines), *notes]))
     if any(line.is_worse for line in lines):
         raise SystemExit(1)
-
-
-def _score_range(word: str) -> tuple[str, tuple[float, float]]:
-    """Split ``TASK=LOW:HIGH``."""
-    task, _, limits = word.rpartition("=")
-    low, _, high = limits.partition(":")
-    try:
-        return task, (float(low), float(high))
-    except ValueError as error:
-        raise ValueError(f"--range {word}: give TASK=LOW:HIGH, as in pong=-20.7:14.6") from error
 
 
 def _table(infos: Sequence[Any]) -> str:

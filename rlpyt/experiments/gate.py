@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,37 +11,33 @@ from tabulate import tabulate
 
 from rlpyt.experiments.catalog import located
 from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison
-from rlpyt.experiments.results.runs import STEPS, LoggedRun, is_repetition, read_columns
+from rlpyt.experiments.results.runs import (
+    STEPS,
+    LoggedRun,
+    is_repetition,
+    read_columns,
+    read_params,
+)
 from rlpyt.experiments.results.statistics import (
     Estimate,
     estimate,
     interquartile_mean,
     probability_of_improvement,
 )
-from rlpyt.experiments.settings import read_params
 from rlpyt.utils.types import NDArray
 
 RUNS, OTHERS = "runs", "baseline"
 
 
 class Line(NamedTuple):
-    """Comparison on one task, or on all of them.
-
-    Attributes:
-        task: name of the task.
-        n_runs: numbers of runs and of baseline runs.
-        improvement: probability that a run outscores a baseline run.
-        effect: difference of the interquartile means, in units of the baseline's range.
-        is_worse: whether the runs learn worse.
-        is_open: whether there are too few runs for a verdict.
-    """
+    """Comparison on one task, or on all of them."""
 
     task: str
-    n_runs: tuple[int, int]
-    improvement: Estimate
-    effect: Estimate
-    is_worse: bool
-    is_open: bool
+    n_runs: tuple[int, int]  # of runs and of baseline runs
+    improvement: Estimate  # probability that a run outscores a baseline run
+    effect: Estimate  # difference of interquartile means, in units of the baseline's range
+    is_worse: bool  # whether the runs learn worse
+    is_open: bool  # whether there are too few runs for a verdict
 
 
 def compare(
@@ -63,24 +58,13 @@ def compare(
     have equal weight. With fewer than three runs on a side there is no verdict. Each of n lines has
     the confidence 1 - (1 - confidence) / n (Bonferroni), since luck may befall any of them.
 
-    Args:
-        runs: directory of runs, or ``zoo:NAME``.
-        baseline: directory of runs, or ``zoo:NAME``.
-        tolerance: fraction of the baseline's range.
-        y: column to compare; more is better.
-        score_fraction: fraction of the steps, at the end of a run, over which its score is
-            averaged.
-        confidence: confidence level of the intervals of all lines together.
-        paired: whether to compare runs of equal seed with each other, such as branches of one run.
-            Then P(improvement) and effect are of the differences, and resamples draw pairs.
+    With ``paired``, runs of equal seed are compared with each other, such as branches of one run:
+    P(improvement) and effect are of the differences, and resamples draw pairs. For ``y`` and
+    ``score_fraction`` see :class:`~rlpyt.experiments.results.comparison.Comparison`.
 
     Returns:
         A line for each task, and for all tasks if there are several; and sentences about runs that
         are left out or short.
-
-    Raises:
-        ValueError: if ``confidence`` is not between 0 and 1, the directories have no task in
-            common, one side of a task or a pair has no number, or one of the runs breaks off.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence} must lie between 0 and 1, such as 0.95")
@@ -159,10 +143,8 @@ def _in_pairs(task: str, ours: list[Path], theirs: list[Path]) -> tuple[list[Pat
 
 
 def _seed_of(csv_file: Path) -> int:
-    """Return the seed of a run, from its parameters or the name of the file."""
     record = csv_file.with_name("params.json")
-    in_name = re.search(r"_seed(\d+)", csv_file.name)
-    seed = in_name[1] if in_name else read_params(record).get("seed")
+    seed = read_params(record).get("seed")
     if seed is None:
         raise ValueError(f"{record} has no seed, and paired compares runs of equal seed")
     return int(seed)
@@ -201,26 +183,18 @@ def _line(
 
 def table(lines: Sequence[Line]) -> str:
     """Return the lines as a text table."""
-    rows = [
-        (
-            line.task,
-            *line.n_runs,
-            f"{line.improvement.value:.2f}",
-            _interval(line.improvement),
-            f"{line.effect.value:+.2f}",
-            _interval(line.effect),
-            _verdict(line),
+    rows = []
+    for line in lines:
+        verdict = "better" if line.improvement.low > 0.5 else "no worse"
+        if line.is_worse or line.is_open:
+            verdict = "worse" if line.is_worse else "too few runs"
+        improvement, effect = (
+            (format(found.value, form), _interval(found))
+            for found, form in ((line.improvement, ".2f"), (line.effect, "+.2f"))
         )
-        for line in lines
-    ]
+        rows.append((line.task, *line.n_runs, *improvement, *effect, verdict))
     head = ("task", RUNS, OTHERS, "P(improvement)", "interval", "effect", "interval", "verdict")
     return str(tabulate(rows, head, disable_numparse=True))
-
-
-def _verdict(line: Line) -> str:
-    if line.is_worse or line.is_open:
-        return "worse" if line.is_worse else "too few runs"
-    return "better" if line.improvement.low > 0.5 else "no worse"
 
 
 def _tasks(directory: Path) -> dict[str, list[Path]]:

@@ -307,19 +307,12 @@ RULES: dict[Callable[[Log], Symptom], str] = {
 
 
 class Finding(NamedTuple):
-    """Something wrong with a run.
+    """Something wrong with a run."""
 
-    Attributes:
-        name: name of the rule, and of its section on the page.
-        since: environment steps of the first row that shows it.
-        evidence: what the log shows.
-        remedy: what to try.
-    """
-
-    name: str
-    since: float
-    evidence: str
-    remedy: str
+    name: str  # of the rule, and of its section on the page
+    since: float  # environment steps of the first row that shows it
+    evidence: str  # what the log shows
+    remedy: str  # what to try
 
     def text(self) -> str:
         """Return two lines."""

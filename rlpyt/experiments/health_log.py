@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.experiments.catalog import located
-from rlpyt.experiments.results.runs import number, read_rows
-from rlpyt.experiments.settings import read_params
+from rlpyt.experiments.results.runs import number, read_params, read_rows
 from rlpyt.utils.names import flat
 from rlpyt.utils.types import BoolArray, NDArray
 
@@ -20,15 +19,7 @@ Symptom = tuple[float, str] | None
 
 
 class Log:
-    """Columns of a log as arrays over its rows, [R] each.
-
-    Args:
-        rows: rows of ``progress.csv``, by column without prefix.
-        settings: parameters of the run, by dotted name.
-
-    Attributes:
-        steps: environment steps of the rows.
-    """
+    """Columns of a log as arrays over its rows, [R] each; settings have dotted names."""
 
     def __init__(
         self, rows: Sequence[Mapping[str, str]], settings: Mapping[str, Any] | None = None
@@ -53,10 +44,7 @@ class Log:
     def since(self, holds: BoolArray, known: NDArray, n_rows: int = 2) -> float | None:
         """Return the steps since which a symptom holds without a break, up to the last row.
 
-        Args:
-            holds: [R] whether a row shows it.
-            known: [R] values that it is read from; rows with NaN do not count.
-            n_rows: smallest number of rows that must show it.
+        Rows whose ``known`` value is NaN do not count; at least ``n_rows`` must show it.
         """
         rows = np.flatnonzero(~np.isnan(known))
         breaks = np.flatnonzero(~holds[rows])
@@ -66,11 +54,7 @@ class Log:
     def outside(self, values: NDArray, least: float, most: float, text: str) -> Symptom:
         """Return the symptom that ``values`` [R] lie outside of what is sound, up to the last row.
 
-        Args:
-            values: values of the rows.
-            least: smallest sound value.
-            most: largest sound value.
-            text: sentence about the last value, with ``{}`` for it.
+        The text has ``{}`` for the last value.
         """
         since = self.since((values < least) | (values > most), values)
         if since is None:

@@ -46,38 +46,25 @@ def _built(value: Any) -> Any:
 def runner_call(config: Config, seed: int | None = None, affinity: Any = None) -> Call:
     """Return the call that makes the runner of a checked configuration.
 
-    Args:
-        config: configuration, see :func:`~rlpyt.experiments.settings.checked`.
-        seed: seed for all random numbers; None to draw one.
-        affinity: affinity of the runner; None to take it from the section ``affinity``.
+    Without a seed one is drawn; without an affinity, that of the section ``affinity`` is made.
     """
     if affinity is None:
         roles, batch_B = config["roles"], int(config["sampler"]["batch_B"])
         names = roles.get("runner", "minibatch"), roles.get("sampler", "serial")
         affinity = make_affinity(*names, batch_B, **config["affinity"])
     optim = {**config["optim"], **(config["algo"].get("optim_kwargs") or {})}
+    named, algo = targets(config), {**config["algo"], **({"optim_kwargs": optim} if optim else {})}
     parts = {
-        "algo": Call(
-            targets(config)["algo"],
-            {**config["algo"], **({"optim_kwargs": optim} if optim else {})},
-        ),
+        "algo": Call(named["algo"], algo),
         "agent": agent_call(config),
-        "sampler": Call(
-            targets(config)["sampler"], {**environment_kwargs(config), **config["sampler"]}
-        ),
+        "sampler": Call(named["sampler"], {**environment_kwargs(config), **config["sampler"]}),
     }
     settings = {"affinity": affinity, "seed": seed, **config["runner"]}
-    return Call(targets(config)["runner"], {**parts, **settings})
+    return Call(named["runner"], {**parts, **settings})
 
 
 def started_from(runner: Call, run: str, with_replay: bool = False) -> Call:
-    """Return the call of a runner whose agent has the weights of another run.
-
-    Args:
-        runner: call that makes the runner.
-        run: directory of the other run, or snapshot.
-        with_replay: whether it has its replay buffer too.
-    """
+    """Return the call of a runner that starts with the weights, or replay too, of another run."""
     agent = runner.kwargs["agent"]
     state = Call("rlpyt.experiments.trained.weights", {"path": run})
     agent = agent._replace(kwargs={**agent.kwargs, "initial_model_state_dict": state})
@@ -89,10 +76,8 @@ def started_from(runner: Call, run: str, with_replay: bool = False) -> Call:
 def agent_call(config: Config) -> Call:
     """Return the call that makes the agent."""
     model = {**config["model"], **(config["agent"].get("model_kwargs") or {})}
-    return Call(
-        targets(config)["agent"],
-        {**config["agent"], **({"model_kwargs": model} if model else {})},
-    )
+    kwargs = {**config["agent"], **({"model_kwargs": model} if model else {})}
+    return Call(targets(config)["agent"], kwargs)
 
 
 def environment_kwargs(config: Config) -> dict[str, Any]:
@@ -102,10 +87,7 @@ def environment_kwargs(config: Config) -> dict[str, Any]:
     """
     env = config["env"]
     same = {key: env[key] for key in ("game", "id") if key in env}
-    kwargs: dict[str, Any] = {
-        "EnvCls": Name(targets(config)["env"]),
-        "env_kwargs": env,
-    }
+    kwargs: dict[str, Any] = {"EnvCls": Name(targets(config)["env"]), "env_kwargs": env}
     if config["eval_env"]:
         kwargs["eval_env_kwargs"] = {**env, **config["eval_env"], **same}
     if "game" in env:
@@ -193,14 +175,7 @@ def make_affinity(
 
 
 def source(runner: Call, log: Mapping[str, Any], saving: Mapping[str, Any], command: str) -> str:
-    """Return a Python program that makes and trains a runner.
-
-    Args:
-        runner: call that makes the runner.
-        log: keyword arguments of ``logger_context``.
-        saving: keyword arguments of ``runner.train``.
-        command: equivalent command, for the docstring.
-    """
+    """Return a Python program that makes a runner and trains, with a command as its docstring."""
     roles = {key: value for key, value in runner.kwargs.items() if isinstance(value, Call)}
     settings = {key: Name(key) if key in roles else v for key, v in runner.kwargs.items()}
     lines = [f"    {role} = {_text(call, 4)}" for role, call in roles.items()]
@@ -208,15 +183,10 @@ def source(runner: Call, log: Mapping[str, Any], saving: Mapping[str, Any], comm
     lines.append(f"    with {_text(Call(LOGGER_CONTEXT, dict(log)), 4)}:")
     arguments = ", ".join(f"{key}={_text(value, 0)}" for key, value in saving.items())
     lines.append(f"        runner.train({arguments})")
-    body = "\n".join(lines)
     names = {LOGGER_CONTEXT, *_names(runner)}
     imports = sorted(f"from {name.rpartition('.')[0]} import {_short(name)}" for name in names)
-    return "\n".join(
-        [f'"""{command}"""', "", *imports, "", "", "def main():", body, "", "", _MAIN, "    main()"]
-    )
-
-
-_MAIN = 'if __name__ == "__main__":'
+    main = ["", "", 'if __name__ == "__main__":', "    main()"]
+    return "\n".join([f'"""{command}"""', "", *imports, "", "", "def main():", *lines, *main])
 
 
 def _short(name: str) -> str:
@@ -227,15 +197,12 @@ def _names(value: Any) -> Iterator[str]:
     """Yield the full names of all classes and functions in a value."""
     if isinstance(value, Call):
         yield value.name
-        yield from _names(value.kwargs)
-    elif isinstance(value, Name):
+        value = value.kwargs
+    if isinstance(value, Name):
         yield str(value)
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from _names(part)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _names(part)
+    parts = value.values() if isinstance(value, Mapping) else value
+    for part in parts if isinstance(value, (Mapping, list, tuple)) else ():
+        yield from _names(part)
 
 
 def _text(value: Any, indent: int) -> str:

@@ -17,9 +17,9 @@ import gymnasium
 from rlpyt.core.protocols import RunnerLike
 from rlpyt.experiments import evaluation
 from rlpyt.experiments.catalog import located
-from rlpyt.experiments.program import Call, runner_call, source, started_from
-from rlpyt.experiments.results.runs import read_columns
-from rlpyt.experiments.settings import ROLES, SECTIONS, checked, read_params, with_settings
+from rlpyt.experiments.program import runner_call, source, started_from
+from rlpyt.experiments.results.runs import read_columns, read_params
+from rlpyt.experiments.settings import ROLES, SECTIONS, checked, with_settings
 from rlpyt.experiments.train import (
     alone_in,
     check_environment,
@@ -233,15 +233,7 @@ class Run:
         return load(self.directory)
 
     def plot(self, y: str = "ReturnAverage", file: str | Path | None = None) -> Any:
-        """Draw a column of the log against environment steps.
-
-        Args:
-            y: column of the vertical axis.
-            file: picture to write; None to leave it out.
-
-        Returns:
-            A figure of matplotlib, which a notebook shows.
-        """
+        """Draw a column of the log against environment steps; return the figure of matplotlib."""
         from rlpyt.experiments.results.comparison import Comparison
         from rlpyt.experiments.results.pictures import draw_curves
         from rlpyt.experiments.results.runs import LoggedRun
@@ -254,12 +246,7 @@ class Run:
         return figure
 
     def evaluate(self, n_episodes: int = 100, seed: int | None = None) -> dict[str, Any]:
-        """Return mean, std, min, median and max of each statistic, such as ``"Return"``.
-
-        Args:
-            n_episodes: number of episodes.
-            seed: seed for all random numbers; drawn if None.
-        """
+        """Return mean, std, min, median and max of each statistic, such as ``"Return"``."""
         infos = evaluation.evaluate(evaluation.load_agent(self.directory), n_episodes, seed)
         return evaluation.statistics(infos)
 
@@ -283,7 +270,6 @@ class Run:
 
     def program(self) -> str:
         """Return the program that makes the same run of roles and constructors."""
-        config = checked(evaluation.configuration_in(self.directory))
-        seed, log_dir = self.params["seed"], str(self.directory.parent)
-        log: Call = log_call(config, seed, log_dir)
-        return source(runner_call(config, seed), log.kwargs, {}, f"The program of {self}.")
+        config, seed = checked(evaluation.configuration_in(self.directory)), self.params["seed"]
+        log = log_call(config, seed, str(self.directory.parent)).kwargs
+        return source(runner_call(config, seed), log, {}, f"The program of {self}.")

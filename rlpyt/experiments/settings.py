@@ -13,7 +13,6 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlpyt.algos.replay_buffers import replay_buffer_named
@@ -33,6 +32,10 @@ _RESERVED = {
     "model": {"self", "ModelCls"},
     "optim": {"params", "lr"},  # The algorithm passes them, the rate from learning_rate.
 }
+# Sections of arguments of a class that another section names.
+_CLASSES = {"model": ("agent", "ModelCls"), "optim": ("algo", "OptimCls")}
+# Arguments without a default that are no settings.
+_FILLED_IN = {"sampler": {"CollectorCls"}, "env": {"num_envs", "args", "env"}}
 
 
 class Name(str):
@@ -46,29 +49,12 @@ class Setting(NamedTuple):
     default: Any  # inspect.Parameter.empty without one
 
 
-def read_params(file: Path) -> dict[str, Any]:
-    """Return the parameters that a run recorded in its ``params.json``.
-
-    Raises:
-        ValueError: if the file is damaged.
-    """
-    try:
-        params: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file} is damaged: {error}") from error
-    return params
-
-
 # --- Signatures ----------------------------------------------------------------------------------
 
 
 @cache
 def parameters(name: str) -> tuple[dict[str, Setting], bool]:
-    """Return the parameters of a class and its bases, or of a function, by full name.
-
-    Returns:
-        The parameters by name, and whether the function takes any other keyword.
-    """
+    """Return the parameters of a class with its bases, or a function, and if it takes more."""
     target = load(name)
     functions = [target]
     if isinstance(target, type):
@@ -93,37 +79,20 @@ def parameters(name: str) -> tuple[dict[str, Setting], bool]:
 
 def section_parameters(config: Config, section: str) -> tuple[dict[str, Setting], bool]:
     """Return the settings of a section that users may give, and whether it takes others too."""
-    named = targets(config)
-    if section == "eval_env":
-        section = "env"
-    if section == "model":
-        name = _class_in(config, "agent", named["agent"], "ModelCls")
-        found, is_open = ({}, True) if name is None else parameters(name)
-        if "observation_shape" in found:  # Observations that are not vectors are encoded first.
-            found = {**parameters("rlpyt.models.encoders.EncodedModel")[0], **found}
-            for given in ("observation_space", "observation_shape", "output_size", "action_size"):
-                found.pop(given, None)
-    elif section == "optim":
-        name = _class_in(config, "algo", named["algo"], "OptimCls")
-        found, is_open = ({}, True) if name is None else parameters(name)
-    else:
-        found, is_open = parameters(named[section])
-    reserved = _RESERVED.get(section, set())
+    named, name = targets(config), "env" if section == "eval_env" else section
+    target, reserved = named.get(name), _RESERVED.get(section, set())
+    if section in _CLASSES:
+        part, argument = _CLASSES[section]
+        default = parameters(named[part])[0].get(argument, Setting(Any, None)).default
+        cls = config.get(part, {}).get(argument, default)
+        target = None if cls is None or cls is inspect.Parameter.empty else str(as_name(cls))
+    found, is_open = ({}, True) if target is None else parameters(target)
+    if section == "model" and "observation_shape" in found:
+        # Observations that are not vectors are encoded first.
+        found = {**parameters("rlpyt.models.encoders.EncodedModel")[0], **found}
+        reserved = reserved | {"observation_space", "observation_shape"}
+        reserved |= {"output_size", "action_size"}
     return {name: each for name, each in found.items() if name not in reserved}, is_open
-
-
-def _class_in(config: Config, section: str, target: str, argument: str) -> str | None:
-    """Return the full name of the class in a section, or the default of ``target``."""
-    default = parameters(target)[0].get(argument, Setting(Any, None)).default
-    given = config.get(section, {}).get(argument, default)
-    if given is None or given is inspect.Parameter.empty:
-        return None
-    return str(as_name(given))
-
-
-def full_name(target: Any) -> str:
-    """Return the name by which :func:`~rlpyt.experiments.catalog.load` finds a class."""
-    return f"{target.__module__}.{target.__qualname__}"
 
 
 # --- Types ---------------------------------------------------------------------------------------
@@ -135,10 +104,9 @@ def parse_value(text: str) -> Any:
     """Return the value of a text: a literal of Python or JSON, or else the text."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
-    parsers: list[Callable[[str], Any]] = [ast.literal_eval]
-    if text.startswith(("[", "{")):
-        parsers.append(json.loads)
-    for parse in parsers:
+    for parse in (
+        (ast.literal_eval, json.loads) if text.startswith(("[", "{")) else (ast.literal_eval,)
+    ):
         try:
             return parse(text)
         except (ValueError, SyntaxError):
@@ -147,11 +115,7 @@ def parse_value(text: str) -> Any:
 
 
 def fit(value: Any, hint: Any) -> Any:
-    """Convert ``value`` to the type of an annotation.
-
-    Raises:
-        TypeError: if it is of another type.
-    """
+    """Convert ``value`` to the type of an annotation."""
     if hint in (Any, inspect.Parameter.empty):
         return value
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -204,7 +168,7 @@ def as_name(value: Any) -> Any:
         value = replay_buffer
     if not callable(value):
         raise TypeError(f"{value!r}: give the full name of a class")
-    return Name(full_name(value))
+    return Name(f"{value.__module__}.{value.__qualname__}")
 
 
 def expected(hint: Any) -> str:
@@ -232,68 +196,43 @@ def expected(hint: Any) -> str:
 
 
 def checked(config: Config) -> Config:
-    """Return the configuration with every value in the type of its parameter, classes as names.
-
-    Raises:
-        ValueError: if a section, name, type or role is wrong, or an argument is missing.
-    """
+    """Return the configuration with every value in the type of its parameter, classes as names."""
     for section in config.keys() - {"roles", *SECTIONS}:
         raise unknown("section", section, ("roles", *SECTIONS))
     for role in config["roles"].keys() - set(ROLES):
         raise unknown("role", role, ROLES)
     result: Config = {"roles": dict(config["roles"])}
+    named = targets(config)
     for section in SECTIONS:
         found, is_open = section_parameters(config, section)
-        result[section] = {
-            name: _checked_value(config, section, name, value, found, is_open)
-            for name, value in config.get(section, {}).items()
-        }
-    _check_required(result)
-    roles, algo = config["roles"], targets(config)["algo"]
-    has_ratio = hasattr(load(algo), "replay_ratio") or "replay_ratio" in parameters(algo)[0]
-    if roles.get("runner") == "async" and not has_ratio:
+        owner = named.get("env" if section == "eval_env" else section, section).rpartition(".")[2]
+        result[section] = {}
+        for name, value in config.get(section, {}).items():
+            full = f"{section}.{name}"
+            if name in found:
+                hint = type if name.endswith("Cls") else found[name].hint
+                try:
+                    value = as_name(value) if hint is type else fit(value, hint)
+                except TypeError:
+                    raise ValueError(f"{full}={value!r}: give {expected(hint)}") from None
+            elif not is_open:
+                known = (f"{section}.{name}" for name in found)
+                raise unknown(f"setting of {owner}:", full, known)
+            result[section][name] = value
+        if section in ("algo", "env", "sampler", "runner"):
+            needed = {n for n, x in found.items() if x.default is inspect.Parameter.empty}
+            needed -= {*result[section], *_FILLED_IN.get(section, ())}
+            missing = [f"{section}.{name}" for name in found if name in needed]
+            if missing:
+                raise ValueError(f"{owner} needs {' and '.join(missing)}: add {missing[0]}=VALUE")
+    has_ratio = hasattr(load(named["algo"]), "replay_ratio")
+    has_ratio = has_ratio or "replay_ratio" in parameters(named["algo"])[0]
+    if config["roles"].get("runner") == "async" and not has_ratio:
         raise ValueError(
-            f"algo={roles['algo']} has no replay buffer, as runner=async needs: "
+            f"algo={config['roles']['algo']} has no replay buffer, as runner=async needs: "
             "use runner=minibatch or runner=sync"
         )
     return result
-
-
-def _checked_value(
-    config: Config, section: str, name: str, value: Any, found: dict[str, Setting], is_open: bool
-) -> Any:
-    if name not in found:
-        if is_open:
-            return value
-        owner = targets(config).get("env" if section == "eval_env" else section, section)
-        raise unknown(
-            f"setting of {owner.rpartition('.')[2]}:",
-            f"{section}.{name}",
-            (f"{section}.{known}" for known in found),
-        )
-    try:
-        return as_name(value) if name.endswith("Cls") else fit(value, found[name].hint)
-    except TypeError:
-        text = expected(type if name.endswith("Cls") else found[name].hint)
-        raise ValueError(f"{section}.{name}={value!r}: give {text}") from None
-
-
-def _check_required(config: Config) -> None:
-    for section in ("algo", "env", "sampler", "runner"):
-        found, _ = section_parameters(config, section)
-        given = config[section]
-        missing = [
-            f"{section}.{name}"
-            for name, setting in found.items()
-            if setting.default is inspect.Parameter.empty and name not in given
-        ]
-        missing = [name for name in missing if name not in _FILLED_IN]
-        if missing:
-            owner = targets(config)[section].rpartition(".")[2]
-            raise ValueError(f"{owner} needs {' and '.join(missing)}: add {missing[0]}=VALUE")
-
-
-_FILLED_IN = {"sampler.CollectorCls", "env.num_envs", "env.args", "env.env"}
 
 
 def with_environment(config: Config, name: str) -> Config:
@@ -313,12 +252,7 @@ def with_environment(config: Config, name: str) -> Config:
 
 
 def with_roles(config: Config, **roles: str) -> Config:
-    """Return the configuration with another sampler or runner, without settings that do not fit.
-
-    Args:
-        config: checked configuration.
-        roles: names of ``sampler`` and ``runner``.
-    """
+    """Return the configuration with another sampler or runner, without settings of the former."""
     config = changed(config, roles=roles)
     for section in roles:
         known, is_open = section_parameters(config, section)
@@ -328,11 +262,7 @@ def with_roles(config: Config, **roles: str) -> Config:
 
 
 def overridden(config: Config, overrides: Iterable[str]) -> Config:
-    """Return the configuration with overrides, in the form ``name=value`` of :func:`with_settings`.
-
-    Raises:
-        ValueError: also if a text has another form.
-    """
+    """Return the configuration with overrides ``name=value``, see :func:`with_settings`."""
     pairs = []
     for text in overrides:
         name, equals, value = text.partition("=")
@@ -350,25 +280,18 @@ def with_settings(config: Config, pairs: Iterable[tuple[str, Any]]) -> Config:
 
     A name is a role (``sampler``), a section and a setting (``algo.discount``), or a setting alone
     if only one section has it (``discount``). A dictionary changes the entries that it names.
-
-    Raises:
-        ValueError: if a name is unknown or ambiguous, with the closest ones in the message, or if
-            a setting is given twice.
     """
     given: list[str] = []
-    settings = []
-    for name, value in pairs:
-        if name not in ROLES:
-            settings.append((name, value))
-            continue
-        is_env = name == "env"
-        config = with_environment(config, value) if is_env else changed(config, roles={name: value})
+    # Roles and classes come first, since the available settings depend on them.
+    for name, value in sorted(pairs, key=lambda x: (x[0] not in ROLES, not x[0].endswith("Cls"))):
+        if name == "env":
+            config = with_environment(config, value)
+        elif name in ROLES:
+            config = changed(config, roles={name: value})
+        else:
+            section, setting = path_of(config, name)
+            config, name = merged(config, {section: {setting: value}}), f"{section}.{setting}"
         given.append(name)
-    # Roles come first, since the available settings depend on them.
-    for name, value in sorted(settings, key=lambda pair: not pair[0].endswith("Cls")):
-        section, setting = path_of(config, name)
-        config = merged(config, {section: {setting: value}})
-        given.append(f"{section}.{setting}")
     twice = first_duplicate(given)
     if twice is not None:
         raise ValueError(f"{twice} is given twice: give it once")
@@ -376,11 +299,7 @@ def with_settings(config: Config, pairs: Iterable[tuple[str, Any]]) -> Config:
 
 
 def path_of(config: Config, name: str) -> tuple[str, str]:
-    """Return section and name of a setting; ``name`` may lack the section.
-
-    Raises:
-        ValueError: if there is no such setting, or several sections have it.
-    """
+    """Return section and name of a setting; ``name`` may lack the section."""
     section, dot, setting = name.partition(".")
     if dot:
         if section not in SECTIONS:
@@ -400,9 +319,7 @@ def path_of(config: Config, name: str) -> tuple[str, str]:
 def describe(config: Config) -> list[tuple[str, str, Any]]:
     """Return name, type and value (given or default) of every setting of a run."""
     rows = []
-    for section in SECTIONS:
-        if section == "eval_env":
-            continue
+    for section in [name for name in SECTIONS if name != "eval_env"]:
         for name, setting in section_parameters(config, section)[0].items():
             value = config.get(section, {}).get(name, setting.default)
             value = "required" if value is inspect.Parameter.empty else value

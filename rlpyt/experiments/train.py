@@ -13,7 +13,6 @@ from typing import Any
 
 import rlpyt
 from rlpyt import __version__
-from rlpyt.core.protocols import AgentLike, AlgoLike, EnvLike, SamplerLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.experiments.catalog import (
     ATARI_ENTRIES,
@@ -22,8 +21,8 @@ from rlpyt.experiments.catalog import (
     unknown,
 )
 from rlpyt.experiments.program import LOGGER_CONTEXT, Call, runner_call
-from rlpyt.experiments.results.runs import read_rows
-from rlpyt.experiments.settings import checked, overridden, read_params, with_environment
+from rlpyt.experiments.results.runs import read_params, read_rows
+from rlpyt.experiments.settings import checked, overridden, with_environment
 from rlpyt.experiments.sweeps.affinity import affinity_from_code
 from rlpyt.experiments.sweeps.run import locked
 from rlpyt.experiments.sweeps.variant import Config, changed, load_variant, merged
@@ -34,6 +33,7 @@ from rlpyt.samplers.vector.sampler import FirstEnv, VectorSampler
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import get_log_dir, logger_context
 from rlpyt.utils.logging.logger import stub_to_json
+from rlpyt.utils.names import flat
 from rlpyt.utils.shared_array import get_context
 
 # Interval between checkpoints in the runs of a sweep.
@@ -45,36 +45,28 @@ CHECKPOINT_INTERVAL_MINUTES = 10.0
 def entry_name(name: str, environment: str | None = None) -> str:
     """Return the full name of an entry, ``"table/entry"``.
 
-    Args:
-        name: entry of a table, such as "atari_dqn/double", or an algorithm, whose entry for this
-            kind of environment is returned.
-        environment: gymnasium id, name of an Atari game, or full name of a class; None for the
-            entry's environment.
-
-    Raises:
-        ValueError: if there is no such entry, algorithm or environment.
+    For an algorithm it is the entry for this kind of environment: an id, the name of an Atari game,
+    or the full name of a class.
     """
     known = entries()
     if not isinstance(name, str):
         raise TypeError(
             f"algorithm={name!r}: give a name such as 'ppo', and a class of your own as algo="
         )
-    if "/" not in name:
-        candidates = [f"generic/{name}"]
-        if environment is not None and f"generic/{name}" in known:
-            role = find_environment(environment)[0]
-            if environment.lower().startswith("minatar/"):
-                candidates.insert(0, f"minatar/{name}")
-            if role in ("atari", "atari_vector") and name in ATARI_ENTRIES:
-                candidates.insert(0, ATARI_ENTRIES[name])
-        found = [candidate for candidate in candidates if candidate in known]
-        if not found:
-            algorithms = [key.removeprefix("generic/") for key in known if "generic/" in key]
-            raise unknown("algorithm", name, algorithms)
-        name = found[0]
-    if name not in known:
-        raise unknown("entry", name, known)
-    return name
+    if "/" in name:
+        if name not in known:
+            raise unknown("entry", name, known)
+        return name
+    general, own = f"generic/{name}", f"minatar/{name}"
+    if general not in known:
+        algorithms = [key.removeprefix("generic/") for key in known if "generic/" in key]
+        raise unknown("algorithm", name, algorithms)
+    if environment is None:
+        return general
+    role = find_environment(environment)[0]
+    if role in ("atari", "atari_vector") and name in ATARI_ENTRIES:
+        return ATARI_ENTRIES[name]
+    return own if environment.lower().startswith("minatar/") and own in known else general
 
 
 def starting_point(name: str, environment: str | None = None) -> Config:
@@ -95,10 +87,7 @@ def configuration(
         name: entry or algorithm.
         words: environment, and settings in the form ``name=value``.
         steps: environment steps of the run; None for the number in the entry.
-        variant: further changes of the configuration, such as those of a run in a sweep.
-
-    Raises:
-        ValueError: if a name is unknown, or a value has the wrong type.
+        variant: further changes, such as those of a run in a sweep.
     """
     settings = [word for word in words if "=" in word and not word.startswith("env=")]
     environments = [word.removeprefix("env=") for word in words if word not in settings]
@@ -171,16 +160,8 @@ def log_call(
 ) -> Call:
     """Return the call of ``logger_context`` for a run.
 
-    Its parameters are the configuration and the seed, from which agent and environment can be made
-    again.
-
-    Args:
-        config: checked configuration.
-        seed: seed of the run.
-        log_dir: directory of the log; None for a new one, named after the time.
-        run_ID: number or name of the run in it.
-        resume: whether to continue the log of an earlier run.
-        more_params: further parameters to record.
+    Its parameters are the configuration, the seed and ``more_params``, from which agent and
+    environment can be made again. Without a directory there is a new one, named after the time.
     """
     name = run_name(config)
     if log_dir is None:
@@ -218,11 +199,7 @@ def _as_recorded(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def recorded(log_dir: str | None, run_ID: int | str) -> dict[str, Any] | None:
-    """Return the parameters of the run in a directory; None if there is none.
-
-    Raises:
-        ValueError: if a name is empty, or that of the run has a slash.
-    """
+    """Return the parameters of the run in a directory; None if there is none."""
     if log_dir == "" or not str(run_ID) or "/" in str(run_ID):
         raise ValueError(
             f"--log-dir={log_dir!r} --run-id={run_ID!r}: give names that are not empty; a run-id "
@@ -241,13 +218,8 @@ def check_same_run(
 ) -> None:
     """Raise ``ValueError`` unless a directory has the same run, with checkpoints to resume from.
 
-    Args:
-        config: configuration to resume with, whose sections ``runner`` and ``affinity`` may differ:
-            a run can become longer, or move to other devices.
-        params: parameters of the run that the directory has.
-        run_dir: directory of the run.
-        resume: whether to resume it.
-        seed: seed to resume with; None for the seed of the run.
+    The sections ``runner`` and ``affinity`` may differ: a run can become longer, or move to other
+    devices. ``params`` are those that the directory has.
     """
     if not resume:
         raise ValueError(
@@ -263,30 +235,18 @@ def check_same_run(
     now = _as_recorded({key: value for key, value in config.items() if key not in free})
     if seed is not None:
         now["seed"] = seed
-    changes = ", ".join(_changes({key: params.get(key, {}) for key in now}, now))
-    if changes:
+    before, after = dict(flat({key: params.get(key, {}) for key in now})), dict(flat(now))
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    if names:
+        changes = ", ".join(f"{name}={before.get(name)} now {after.get(name)}" for name in names)
         raise ValueError(
             f"{run_dir} has the log of another run ({changes}): choose another --log-dir"
         )
 
 
-def _changes(before: Any, now: Any, name: str = "") -> Iterator[str]:
-    """Yield a text for every setting that differs."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        for key in {**before, **now}:
-            inner = f"{name}.{key}" if name else key
-            yield from _changes(before.get(key), now.get(key), inner)
-    elif before != now:
-        yield f"{name}={before} now {now}"
-
-
 @contextmanager
 def alone_in(run_dir: Path) -> Iterator[None]:
-    """Hold the lock of a run's directory, which is made if necessary.
-
-    Raises:
-        ValueError: if another process holds it.
-    """
+    """Hold the lock of a run's directory, which is made if necessary."""
     run_dir.mkdir(parents=True, exist_ok=True)
     with locked(str(run_dir)) as lock:
         if lock is None:
@@ -295,55 +255,38 @@ def alone_in(run_dir: Path) -> Iterator[None]:
 
 
 def try_runs(calls: Iterable[Call]) -> None:
-    """Start the runs' agents and algorithms in one environment, to find wrong settings early.
+    """Start the runs' agents and algorithms, to find wrong settings early.
 
-    Args:
-        calls: calls of the runners; runners with the same environment share it.
-
-    Raises:
-        Exception: any error of environment, agent or algorithm.
+    Runners with the same environment share one.
     """
     envs: dict[str, Any] = {}
-    with ExitStack() as stack:
+    with ExitStack() as stack, logger.using(logger.Logger(sinks=[])):
         for call in calls:
             runner = call.make()
-            sampler = runner.sampler
+            agent, algo, sampler = runner.agent, runner.algo, runner.sampler
             key = repr((type(sampler), sampler.EnvCls, sampler.env_kwargs))
             if key not in envs:
                 in_vectors = isinstance(sampler, VectorSampler)
                 number = {"num_envs": 1} if in_vectors else {}
                 env = sampler.EnvCls(**{**number, **sampler.env_kwargs})
                 envs[key] = stack.enter_context(closing(FirstEnv(env) if in_vectors else env))
-            n_itr = int(max(1, runner.n_steps // sampler.batch_spec.size))
-            _start(runner.agent, runner.algo, sampler, envs[key], n_itr)
-
-
-def _start(
-    agent: AgentLike, algo: AlgoLike, sampler: SamplerLike, env: EnvLike, n_itr: int
-) -> None:
-    """Start agent and algorithm as a runner does, but with the example step of ``env`` only."""
-    forks, batch_spec = False, sampler.batch_spec
-    if isinstance(sampler, (ParallelSamplerBase, AsyncSamplerMixin)):
-        forks = get_context(sampler.start_method).get_start_method() == "fork"
-        forks = forks if sampler.example_subprocess is None else sampler.example_subprocess
-    logger.disable()
-    try:
-        ranks = list(range(batch_spec.B))
-        agent.initialize(env.spaces, share_memory=False, global_B=len(ranks), env_ranks=ranks)
-        examples = build_samples_buffer(
-            agent, env, BatchSpec(1, 1), algo.bootstrap_value, subprocess=forks
-        )[2]
-        algo.initialize(
-            agent=agent,
-            n_itr=n_itr,
-            batch_spec=batch_spec,
-            mid_batch_reset=sampler.mid_batch_reset,
-            examples=examples,
-            world_size=1,
-            rank=0,
-        )
-    finally:
-        logger.enable()
+            spec, forks = sampler.batch_spec, False
+            if isinstance(sampler, (ParallelSamplerBase, AsyncSamplerMixin)):
+                forks = get_context(sampler.start_method).get_start_method() == "fork"
+                forks = forks if sampler.example_subprocess is None else sampler.example_subprocess
+            ranks = list(range(spec.B))
+            agent.initialize(envs[key].spaces, share_memory=False, global_B=spec.B, env_ranks=ranks)
+            algo.initialize(
+                agent=agent,
+                n_itr=int(max(1, runner.n_steps // spec.size)),
+                batch_spec=spec,
+                mid_batch_reset=sampler.mid_batch_reset,
+                examples=build_samples_buffer(
+                    agent, envs[key], BatchSpec(1, 1), algo.bootstrap_value, subprocess=forks
+                )[2],
+                world_size=1,
+                rank=0,
+            )
 
 
 def slot_runner(
@@ -357,9 +300,6 @@ def slot_runner(
 
     With an affinity of several processes, the run has a synchronous or asynchronous runner. For the
     other arguments see :func:`configuration`.
-
-    Raises:
-        ValueError: if the affinity or a setting does not fit the entry.
     """
     config = configuration(name, words, variant=variant)
     config = checked(changed(config, roles=roles_for(config["roles"], affinity)))
@@ -383,12 +323,8 @@ def build_and_train(
         slot_affinity_code: affinity code, with the run's share of the machine.
         log_dir: directory of the log, with the variant, whose values replace values of the entry.
         run_ID: number of the run, and its seed.
-        family: name of the table.
-        config_key: name of the entry in the table.
+        family, config_key: names of the table and the entry.
         words: environment and settings of all runs, in the form of ``rlpyt train``.
-
-    Raises:
-        ValueError: if the affinity or a setting does not fit the entry.
     """
     seed, variant = int(run_ID), load_variant(log_dir)
     affinity = affinity_from_code(slot_affinity_code)

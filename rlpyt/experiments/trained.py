@@ -25,7 +25,6 @@ from rlpyt.experiments.evaluation import (
 )
 from rlpyt.experiments.export import export as export_policy
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
-from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import (
     buffer_from_example,
@@ -229,7 +228,13 @@ def load(
         saved = load_agent(path)
         snapshot = saved.snapshot
         agent = agent_call(saved.config).make() if agent is None else agent
-        source = _recorded_env(saved.config) if env is None else env
+        source = env
+        if source is None:  # Closed at once: only for its spaces and wrappers.
+            kwargs = environment_kwargs(saved.config)
+            in_vectors = saved.config["roles"]["sampler"] in ("vector", "device")
+            number = {"num_envs": 1} if in_vectors else {}
+            source = Call(kwargs["EnvCls"], {**kwargs["env_kwargs"], **number}).make()
+            source.close()
     else:
         snapshot, source = load_snapshot(find_snapshot(path)), env
     spaces = _spaces_of(source)
@@ -249,15 +254,6 @@ def load(
             "call prepare(env) of the agent, so that yours has the same."
         )
     return trained
-
-
-def _recorded_env(config: Config) -> Any:
-    """Return the environment of a run, closed: only for its spaces and wrappers."""
-    kwargs = environment_kwargs(config)
-    number = {"num_envs": 1} if config["roles"]["sampler"] in ("vector", "device") else {}
-    env = Call(kwargs["EnvCls"], {**kwargs["env_kwargs"], **number}).make()
-    env.close()
-    return env
 
 
 # Layers that pass observations on.
@@ -290,6 +286,5 @@ def _spaces_of(env: Any) -> EnvSpaces:
         if isinstance(getattr(env, "spaces", None), tuple):  # Of this library.
             return EnvSpaces(*env.spaces)
         of_one = "single_" if hasattr(env, "single_action_space") else ""
-    observation = getattr(env, of_one + "observation_space")
-    action = getattr(env, of_one + "action_space")
-    return EnvSpaces(GymSpaceWrapper(observation, name="obs"), GymSpaceWrapper(action, name="act"))
+    kinds = {"obs": "observation_space", "act": "action_space"}
+    return EnvSpaces(*(GymSpaceWrapper(getattr(env, of_one + x), name=n) for n, x in kinds.items()))

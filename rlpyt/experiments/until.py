@@ -12,9 +12,10 @@ import numpy as np
 from rlpyt.experiments.evaluation import configuration_in
 from rlpyt.experiments.program import runner_call
 from rlpyt.experiments.results.comparison import Comparison
-from rlpyt.experiments.results.runs import LoggedRun, number, read_rows
-from rlpyt.experiments.results.sequential import SequentialTest, share_of_wins
-from rlpyt.experiments.settings import checked, read_params
+from rlpyt.experiments.results.runs import LoggedRun, number, read_params, read_rows
+from rlpyt.experiments.results.sequential import SequentialTest
+from rlpyt.experiments.results.statistics import probability_of_improvement
+from rlpyt.experiments.settings import checked
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.experiments.train import (
     CHECKPOINT_INTERVAL_MINUTES,
@@ -22,21 +23,14 @@ from rlpyt.experiments.train import (
     library_code,
     log_call,
 )
-from rlpyt.utils.types import NDArray
 
 
 class Setting:
     """Runs of one setting below a directory, which differ in their seeds.
 
-    Args:
-        directory: directory of at least one run of ``rlpyt train``.
-
     Attributes:
         config: configuration that all runs have.
         runs: directories of the runs, by seed.
-
-    Raises:
-        ValueError: if there is no run, or the runs differ in settings, or two have one seed.
     """
 
     def __init__(self, directory: str | Path) -> None:
@@ -50,7 +44,8 @@ class Setting:
         self.runs: dict[int, Path] = {}
         for record in records:
             config, seed = checked(configuration_in(record.parent)), read_params(record)["seed"]
-            if _free_of_place(config) != _free_of_place(self.config or config):
+            before = self.config or config
+            if {**config, "affinity": {}} != {**before, "affinity": {}}:
                 raise ValueError(
                     f"{record.parent} has other settings than {next(iter(self.runs.values()))}: "
                     "give a directory of one setting and task"
@@ -62,9 +57,9 @@ class Setting:
 
     def seed(self, index: int) -> int:
         """Return a seed by its place: those of runs in order, then the least unused ones."""
-        unused = (s for s in itertools.count() if s not in self.runs)
-        free = (s for s in unused if not (self.directory / f"run_{s}").exists())
-        return next(itertools.islice(itertools.chain(sorted(self.runs), free), index, None))
+        free = (s for s in itertools.count() if not (self.directory / f"run_{s}").exists())
+        seeds = itertools.chain(sorted(self.runs), (s for s in free if s not in self.runs))
+        return next(itertools.islice(seeds, index, None))
 
     def train(self, seed: int) -> Path:
         """Return the directory of the finished run with this seed, trained if there is none.
@@ -109,16 +104,14 @@ def compare_until(
     """Add seeds to two settings, one at a time, until they differ or cannot differ any more.
 
     Finished runs count in the order of their seeds, and are not repeated; new ones have the
-    settings that the others recorded.
+    settings that the others recorded. For ``y`` and ``score_fraction`` see
+    :class:`~rlpyt.experiments.results.comparison.Comparison`.
 
     Args:
         runs: directory of runs of one setting and task, at least one.
         baseline: directory of runs of another.
         confidence: 1 minus the probability to decide if there is no difference.
         max_seeds: largest number of seeds of each setting.
-        y: column to compare; more is better.
-        score_fraction: fraction of the steps, at the end of a run, over which its score is
-            averaged.
         tell: function that is called with a line after each seed.
 
     Returns:
@@ -128,34 +121,20 @@ def compare_until(
     settings = Setting(runs), Setting(baseline)
     seeds = [[setting.seed(i) for i in range(max_seeds)] for setting in settings]
     for n in range(1, max_seeds + 1):
-        files = [
-            [setting.train(seed) / "progress.csv" for seed in chosen[:n]]
-            for setting, chosen in zip(settings, seeds)
+        logged = [
+            LoggedRun(setting.train(seed) / "progress.csv", label)
+            for setting, chosen, label in zip(settings, seeds, ("runs", "baseline"))
+            for seed in chosen[:n]
         ]
-        ours, theirs = _scores(files[0], files[1], y, score_fraction)
+        scores = Comparison(logged, y=y, score_fraction=score_fraction, n_resamples=1).scores
+        ours, theirs = (scores.get(("", x), np.zeros(0)) for x in ("runs", "baseline"))
+        if not len(ours) == len(theirs) == n:
+            raise ValueError(f"a run has no number in {y}: name another column, or look at the run")
         verdict = test.verdict(ours, theirs)
         needed = 0.5 + test.critical[n - 1]
         limit = f"decides at {needed:.2f} or {1 - needed:.2f}" if needed < 2 else "too few"
-        share = share_of_wins(ours, theirs)
+        share = probability_of_improvement([ours], [theirs])
         tell(f"{n} seeds each: better in {share:.2f} of all pairs; {limit}")
         if verdict is not None:
             return verdict
     raise AssertionError("the last look always has a verdict")
-
-
-def _scores(
-    ours: list[Path], theirs: list[Path], y: str, score_fraction: float
-) -> tuple[NDArray, NDArray]:
-    """Return the scores of both sides, in the order of the files."""
-    sides = {"runs": ours, "baseline": theirs}
-    logged = [LoggedRun(file, label) for label, files in sides.items() for file in files]
-    scores = Comparison(logged, y=y, score_fraction=score_fraction, n_resamples=1).scores
-    found = [scores.get(("", label), np.zeros(0)) for label in sides]
-    if [len(x) for x in found] != [len(ours), len(theirs)]:
-        raise ValueError(f"a run has no number in {y}: name another column, or look at the run")
-    return found[0], found[1]
-
-
-def _free_of_place(config: Config) -> dict[str, Any]:
-    """Return a configuration without the devices that it ran on."""
-    return {name: part for name, part in config.items() if name != "affinity"}

@@ -23,8 +23,8 @@ from rlpyt.checkpoints.store import Checkpoints, step_of
 from rlpyt.checkpoints.tree import encode
 from rlpyt.experiments.evaluation import configuration_in, find_snapshot, load_snapshot
 from rlpyt.experiments.program import runner_call
-from rlpyt.experiments.results.runs import number, read_rows
-from rlpyt.experiments.settings import checked, read_params
+from rlpyt.experiments.results.runs import number, read_params, read_rows
+from rlpyt.experiments.settings import checked
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.runners.checkpointing import RunCheckpoints, open_checkpoints
 from rlpyt.runners.sync_rl import SyncRlMixin
@@ -44,22 +44,14 @@ OTHER_PARTS = ("cum_time", "time_since_log", "cum_eval_time", "callbacks", "call
 
 @dataclass
 class Verdict:
-    """Result of a verification.
+    """Result of a verification."""
 
-    Attributes:
-        intervals: first and last step of the intervals that were computed again.
-        n_intervals: number of intervals between checkpoints.
-        n_rows: number of log rows that were compared.
-        tolerance: relative difference that was allowed; 0 for none.
-        differences: places and values that differ; none if the run is verified.
-        notes: sentences about what was not compared, or not to the last digit.
-    """
-
-    intervals: list[tuple[int, int]] = field(default_factory=list)
-    n_intervals: int = 0
-    n_rows: int = 0
-    tolerance: float = 0.0
-    differences: list[str] = field(default_factory=list)
+    intervals: list[tuple[int, int]] = field(default_factory=list)  # steps of those computed again
+    n_intervals: int = 0  # between checkpoints
+    n_rows: int = 0  # log rows that were compared
+    tolerance: float = 0.0  # relative difference that was allowed; 0 for none
+    differences: list[str] = field(default_factory=list)  # none if verified
+    # What was not compared, or not to the last digit.
     notes: list[str] = field(default_factory=list)
 
     def text(self) -> str:
@@ -83,32 +75,40 @@ class Verdict:
 def verify(run_dir: str | Path, n_intervals: int = 3, seed: int | None = None) -> Verdict:
     """Compute intervals of a run again, and record the verdict beside it, in ``verify.json``.
 
-    Args:
-        run_dir: directory of a run of ``rlpyt train`` that has kept its checkpoints.
-        n_intervals: number of intervals between checkpoints, drawn at random.
-        seed: seed of the drawing; None to draw it too.
-
-    Raises:
-        ValueError: if the run cannot be computed again: it trains in several processes, has fewer
-            than two checkpoints, or environments without a state.
+    Intervals between the checkpoints that the run has kept are drawn at random.
     """
     run_dir, verdict = Path(run_dir), Verdict()
-    config = checked(configuration_in(run_dir))
+    config, params = checked(configuration_in(run_dir)), read_params(run_dir / "params.json")
+    rows = read_rows(run_dir / "progress.csv")
     try:
-        paths = _checkpoints(run_dir)
-        pairs = list(zip(paths, paths[1:]))
+        complete = Checkpoints(run_dir / "checkpoints").complete()
+        paths = [path for _, path in sorted({step_of(path): path for path in complete}.items())]
+        if len(paths) < 2:
+            raise ValueError(
+                f"{run_dir} has {len(paths)} checkpoints, and verify computes what lies between "
+                "two: train in one process, with --checkpoint-steps and --keep-checkpoints"
+            )
+        pairs: list[tuple[Path | None, Path]] = list(zip(paths, paths[1:]))
         verdict.n_intervals = len(pairs)
         generator = np.random.default_rng(make_seed() if seed is None else seed)
         drawn = generator.choice(len(pairs), min(n_intervals, len(pairs)), replace=False)
-        verdict.intervals = [(step_of(pairs[i][0]), step_of(pairs[i][1])) for i in sorted(drawn)]
+        chosen = [pairs[i] for i in sorted(drawn)]
+        verdict.intervals = [(step_of(paths[i]), step_of(paths[i + 1])) for i in sorted(drawn)]
         verdict.differences += _differences_of_snapshot(run_dir, paths)
         begin = None if step_of(paths[0]) == 0 else paths[0]
-        chosen: list[tuple[Path | None, Path]] = [pairs[i] for i in sorted(drawn)]
-        if begin is None and "init" not in read_params(run_dir / "params.json"):
+        if begin is None and "init" not in params:
             chosen.insert(0, (None, paths[0]))
         for first, last in chosen:
-            _verify_interval(run_dir, config, first, last, verdict)
-        rows = read_rows(run_dir / "progress.csv")
+            reasons = _reasons_for_other_digits(config, last)
+            tolerance = TOLERANCE if reasons else 0.0
+            notes = [f"Compared within {tolerance:g}: {reason}" for reason in reasons]
+            verdict.notes += [note for note in notes if note not in verdict.notes]
+            verdict.tolerance = max(verdict.tolerance, tolerance)
+            again, of_state = _compute_again(config, params["seed"], first, last, tolerance)
+            written = _rows_between(rows, first, last)
+            verdict.n_rows += len(written)
+            again = _rows_between(again, first, last)
+            verdict.differences += [*_differences_of_rows(written, again, tolerance), *of_state]
         n_outside = len(rows) - len(_rows_between(rows, begin, paths[-1]))
         if n_outside:
             verdict.notes.append(f"Not compared: {n_outside} log rows outside of all checkpoints")
@@ -116,39 +116,6 @@ def verify(run_dir: str | Path, n_intervals: int = 3, seed: int | None = None) -
         verdict.differences.append(str(error))
     verdict.write(run_dir)
     return verdict
-
-
-def _checkpoints(run_dir: Path) -> list[Path]:
-    """Return the checkpoints of a run, one for each step.
-
-    Raises:
-        CheckpointError: if one is damaged.
-        ValueError: if there are fewer than two.
-    """
-    paths = {step_of(path): path for path in Checkpoints(run_dir / "checkpoints").complete()}
-    if len(paths) < 2:
-        raise ValueError(
-            f"{run_dir} has {len(paths)} checkpoints, and verify computes what lies between two: "
-            "train in one process, with --checkpoint-steps and --keep-checkpoints"
-        )
-    return [paths[step] for step in sorted(paths)]
-
-
-def _verify_interval(
-    run_dir: Path, config: Config, first: Path | None, last: Path, verdict: Verdict
-) -> None:
-    """Compute a run between two checkpoints, or from its start, and add to the verdict."""
-    reasons = _reasons_for_other_digits(config, last)
-    tolerance = TOLERANCE if reasons else 0.0
-    notes = [f"Compared within {tolerance:g}: {reason}" for reason in reasons]
-    verdict.notes += [note for note in notes if note not in verdict.notes]
-    verdict.tolerance = max(verdict.tolerance, tolerance)
-    seed = read_params(run_dir / "params.json")["seed"]
-    again, of_state = _compute_again(config, seed, first, last, tolerance)
-    rows = read_rows(run_dir / "progress.csv")
-    written, again = (_rows_between(each, first, last) for each in (rows, again))
-    verdict.n_rows += len(written)
-    verdict.differences += [*_differences_of_rows(written, again, tolerance), *of_state]
 
 
 def _rows_between(

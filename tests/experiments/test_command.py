@@ -104,9 +104,6 @@ def test_classes_as_settings_are_printed_as_imports():
     assert "OptimCls=RMSprop," in program
     assert "optim_kwargs={'alpha': 0.9}" in program
     assert "did you mean 'optim.alpha" in refused("train", *words, "optim.alpa=1")
-
-
-def test_no_keywords_for_optimizer_and_model():
     words = ["dqn", "CartPole-v1", "algo.optim_kwargs=none", "agent.model_kwargs=none"]
     program = invoke("train", *words, "optim.eps=1e-5", "--print")
     assert "optim_kwargs={'eps': 1e-05}," in program
@@ -145,16 +142,18 @@ def test_environments_step_in_the_process_that_makes_them(tmp_path):
     assert params["env"]["words"] == ["a"]
 
 
-def test_roles_of_ones_own_are_set_up_as_a_runner_does_it(tmp_path):
-    words = [f"algo={MODULE}.OwnDQN", f"agent={MODULE}.OwnAgent", *REPLAY, "batch_B=2"]
-    invoke("train", "dqn", "CartPole-v1", *words, "--steps", 64, "--log-dir", tmp_path)
-    assert int(rows(tmp_path)[-1]["Diagnostics/CumSteps"]) == 64
-
-
-def test_the_number_of_a_vector_may_be_given(tmp_path):
-    words = ["CartPole-v1", *QUICK, "sampler=vector", "env.num_envs=4", "--steps", 64]
-    invoke("train", "ppo", *words, "--log-dir", tmp_path)
-    assert int(rows(tmp_path)[-1]["Diagnostics/CumSteps"]) == 64
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["dqn", f"algo={MODULE}.OwnDQN", f"agent={MODULE}.OwnAgent", *REPLAY, "batch_B=2"],
+        ["ppo", *QUICK, f"algo={MODULE}.OwnPpo", "agent=generic_lstm"],  # The agent of its base.
+        ["ppo", *QUICK, "sampler=vector", "env.num_envs=4"],
+    ],
+)
+def test_roles_and_numbers_of_ones_own_are_set_up_as_a_runner_does_it(words, tmp_path):
+    directory = tmp_path / "missing" / "log"
+    invoke("train", *words, "CartPole-v1", "--steps", 64, "--log-dir", directory)
+    assert int(rows(directory)[-1]["Diagnostics/CumSteps"]) == 64
 
 
 @pytest.mark.full
@@ -492,19 +491,14 @@ def test_a_run_with_a_damaged_manifest_is_not_begun_anew(tmp_path):
     assert rows(tmp_path) == before
 
 
-def test_a_run_that_was_killed_at_its_start_begins_anew(tmp_path):
+def test_a_run_that_was_killed_at_its_start_begins_anew_and_has_its_directory_to_itself(tmp_path):
     words = ["train", "ppo", "CartPole-v1", *QUICK, "--log-dir", tmp_path, "--resume"]
     invoke(*words, "--steps", 64, "--seed", 7)
     shutil.rmtree(tmp_path / "run_0" / "checkpoints")
     (tmp_path / "run_0" / "progress.csv").write_text("")
     invoke(*words, "--steps", 64)
     assert len(rows(tmp_path)) == 1
-
-
-def test_a_run_has_its_directory_to_itself(tmp_path):
-    """A second process used to take over the log, in which rows of the first were missing."""
-    words = ["train", "ppo", "CartPole-v1", *QUICK, "--log-dir", tmp_path, "--resume"]
-    invoke(*words, "--steps", 64)
+    # A second process used to take over the log, in which rows of the first were missing.
     before = (tmp_path / "run_0" / "progress.csv").read_bytes()
     with locked(str(tmp_path / "run_0")):
         assert "at work" in refused(*words, "--steps", 128)
@@ -582,12 +576,6 @@ def test_a_snapshot_of_a_gpu_is_loaded_without_one(run, tmp_path, monkeypatch):
     invoke("evaluate", run, *words, "--csv", tmp_path / "cpu.csv")
     invoke("evaluate", tmp_path / "run", *words, "--csv", tmp_path / "gpu.csv")
     assert rows(tmp_path, "cpu.csv") == rows(tmp_path, "gpu.csv")
-
-
-def test_a_class_of_ones_own_has_the_agents_of_its_base(tmp_path):
-    words = [*QUICK, f"algo={MODULE}.OwnPpo", "agent=generic_lstm", "--steps", 64]
-    invoke("train", "ppo", "CartPole-v1", *words, "--log-dir", tmp_path / "missing" / "log")
-    assert rows(tmp_path / "missing" / "log")
 
 
 def test_statistics_are_printed_even_if_their_table_cannot_be_written(run, tmp_path):

@@ -89,9 +89,8 @@ def test_random_actions_of_a_value_agent_are_left_out_if_deterministic(tmp_path)
     assert len(set(agent.act(observation)[0])) == 2
 
 
-@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
-def test_a_policy_is_exported_for_any_number_of_observations(env_id, tmp_path):
-    env = gymnasium.make(env_id)
+def test_a_policy_is_exported_for_any_number_of_observations(tmp_path):
+    env = gymnasium.make("Pendulum-v1")
     saved(GenericFfAgent(), env, tmp_path)
     agent = rlpyt.load(tmp_path, GenericFfAgent(), env)
     policy = agent.export(tmp_path / "policy.pt2").program.module()

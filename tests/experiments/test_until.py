@@ -1,6 +1,7 @@
 """Seeds are added to two settings until they differ; finished runs are not repeated."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -19,11 +20,17 @@ def train(directory, *words, seed=0, run_id=0):
     invoke("train", *PPO, "log_interval_steps=40", *words, "--steps", 80, *log)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("whole")
+    train(directory / "new", "learning_rate=1e-3", seed=4)
+    train(directory / "old", seed=0)
+    return directory
+
+
 @pytest.fixture
-def settings(tmp_path):
-    train(tmp_path / "new", "learning_rate=1e-3", seed=4)
-    train(tmp_path / "old", seed=0)
-    return tmp_path
+def settings(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "settings")
 
 
 @pytest.fixture

@@ -70,10 +70,6 @@ def drop_row(run):
     change_log(run, lambda rows: rows.pop(3))
 
 
-def repeat_row(run):
-    change_log(run, lambda rows: rows.insert(3, rows[3]))
-
-
 def drop_column(run):
     def change(rows):
         column = rows[0].index("entropyAverage")
@@ -126,7 +122,6 @@ def exchange_checkpoints(run):
 CHANGES = {
     change_digit: ["120", "lossAverage"],
     drop_row: ["rows at the steps"],
-    repeat_row: ["rows at the steps"],
     drop_column: ["40", "entropyAverage"],
     change_discount: ["step 40", "in the log"],
     change_learning_rate: ["step 0", "algo"],

@@ -29,19 +29,16 @@ def _minatar(algorithm: str, **sections: Config) -> Config:
     return changed(changed(generic.configs[algorithm], **_COMMON), **sections)
 
 
+_REPLAY = dict(
+    replay_size=1e5,
+    min_steps_learn=5e3,
+    target_update_tau=1,
+    target_update_interval=1000,
+    n_step_return=1,
+)
 configs["dqn"] = _minatar(
     "dqn",
-    algo=dict(
-        learning_rate=2.5e-4,
-        batch_size=32,
-        replay_size=1e5,
-        min_steps_learn=5e3,
-        replay_ratio=8,
-        target_update_tau=1,
-        target_update_interval=1000,
-        n_step_return=1,
-        eps_steps=1e5,
-    ),
+    algo=dict(_REPLAY, learning_rate=2.5e-4, batch_size=32, replay_ratio=8, eps_steps=1e5),
     model=dict(hidden_sizes=[128]),
     sampler=dict(batch_T=4, batch_B=8),
 )
@@ -100,15 +97,7 @@ configs["pqn_lstm"] = changed(
 # Learning rate and batch size of Christodoulou 2019, arXiv:1910.07207.
 configs["sac_discrete"] = _minatar(
     "sac_discrete",
-    algo=dict(
-        learning_rate=3e-4,
-        batch_size=64,
-        min_steps_learn=5e3,
-        replay_ratio=16,
-        target_update_tau=1,
-        target_update_interval=1000,
-        n_step_return=1,
-    ),
+    algo=dict(_REPLAY, learning_rate=3e-4, batch_size=64, replay_ratio=16),
     model=dict(hidden_sizes=[128]),
     sampler=dict(batch_T=4, batch_B=8),
 )

@@ -3,7 +3,7 @@
 Where to look for what:
 
 * ``trials``: candidates, which are settings of a sampler, and short measurements in separate
-  processes: of the environment, a sampler, a whole run.
+  processes: of a sampler, or of a whole run.
 * ``search``: comparable settings, measured in turn until the slower ones drop out.
 * ``diagnosis``: advice, as text.
 """

@@ -27,32 +27,19 @@ _MARGIN = 1.04
 
 @dataclass
 class Diagnosis:
-    """Result of an examination.
+    """Result of an examination."""
 
-    Attributes:
-        search: search with all measurements.
-        advice: settings to use.
-        runs: time of an environment step in whole runs, for the advice and for the given settings.
-        was_trained: whether ``runs`` includes updates; False if they take too long to measure.
-    """
-
-    search: Search
-    advice: Candidate
-    runs: dict[Candidate, RunTime]
-    was_trained: bool
+    search: Search  # with all measurements
+    advice: Candidate  # settings to use
+    runs: dict[Candidate, RunTime]  # of whole runs, for the advice and the given settings
+    was_trained: bool  # whether ``runs`` includes updates, which may take too long
 
     def speed(self, candidate: Candidate) -> float:
         """Return the environment steps per second of a whole run."""
         return 1 / sum(self.runs[candidate])
 
     def command(self, what: str, words: Sequence[str], options: Sequence[str] = ()) -> str:
-        """Return the command that trains as advised.
-
-        Args:
-            what: algorithm or entry.
-            words: environment and settings that were given.
-            options: further options.
-        """
+        """Return the command that trains as advised, for the words that were given."""
         if self.advice == self.search.as_given:
             return shlex.join(["rlpyt", "train", what, *words, *options])
         advised = self.advice.words()
@@ -68,17 +55,13 @@ class Diagnosis:
         return "\n\n".join([self.search.machine.describe(), self._of_samplers(), self._advice()])
 
     def _of_samplers(self) -> str:
-        search = self.search
-        rows = [
-            {
-                **each.row(),
-                "threads": str(each.row()["threads"]),
-                "measured": 1 / search.sampling_time(each) if each in search.times else None,
-                "reason": search.left_out.get(each, "as given" if each == search.as_given else ""),
-            }
-            for each in dict.fromkeys([search.as_given, *search.times, *search.left_out])
-        ]
-        rows.sort(key=lambda row: -(row["measured"] or 0))
+        search, rows = self.search, []
+        fastest_first = sorted(search.times, key=search.sampling_time)
+        for each in dict.fromkeys([*fastest_first, search.as_given, *search.left_out]):
+            row = {name: str(x) if name == "threads" else x for name, x in each.row().items()}
+            row["measured"] = 1 / search.sampling_time(each) if each in search.times else None
+            why = "as given" if each == search.as_given else ""
+            rows.append({**row, "reason": search.left_out.get(each, why)})
         table = tabulate(rows, headers="keys", floatfmt=".0f", maxcolwidths=[None] * 6 + [40])
         return f"Environment steps per second of samplers, without updates:\n\n{table}"
 
@@ -127,22 +110,19 @@ def examine(
     words ``name=value``, whose settings are kept.
     """
     search = Search(config, given_settings(given), seconds, report)
-    try:
-        search.measure_environment()
-    except TimeoutError as error:
-        longer = 4 * search.limit_s
-        raise ValueError(f"{error}: give a larger --seconds, such as {longer:.0f}") from error
+    search.measure_environment()
     ranked = search.search()
     best, as_given = ranked[0], search.as_given
     tried = [*search.variants(best), *ranked[1:2]]
-    if as_given in search.times and search.batch_time(as_given) < search.limit_s / 4:
-        tried.append(as_given)
+    if as_given in search.times:
+        batch_s = search.sampling_time(as_given) * as_given.batch_T * as_given.batch_B
+        tried += [as_given] * (batch_s < search.limit_s / 4)
     trained = search.train(list(dict.fromkeys(tried)))
     runs = trained or {best: RunTime(search.sampling_time(best), 0.0)}
     advice = min(runs, key=lambda candidate: sum(runs[candidate]))
-    if as_given not in runs and as_given in search.times and as_given not in search.left_out:
+    if as_given in search.times and as_given not in search.left_out:
         optimizing = runs[advice].optimizing
-        runs[as_given] = RunTime(search.sampling_time(as_given), optimizing)
+        runs.setdefault(as_given, RunTime(search.sampling_time(as_given), optimizing))
     if as_given in runs and sum(runs[as_given]) < _MARGIN * sum(runs[advice]):
         advice = as_given
     return Diagnosis(search, advice, runs, bool(trained))

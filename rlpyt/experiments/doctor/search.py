@@ -9,24 +9,15 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import product
-from typing import Any
 
 import torch
 
 from rlpyt.experiments import settings
 from rlpyt.experiments.catalog import ENVIRONMENTS, SAMPLERS, load, targets, vector_sampler
-from rlpyt.experiments.doctor.trials import (
-    Candidate,
-    Measurement,
-    RunTime,
-    StepTime,
-    Trial,
-    sampling,
-    stepping,
-    training,
-)
+from rlpyt.experiments.doctor.trials import Candidate, RunTime, StepTime, Trial, step_time
+from rlpyt.experiments.program import make_affinity
 from rlpyt.experiments.sweeps.variant import Config, changed
 from rlpyt.processes.machine import look_at_machine
 from rlpyt.processes.supervisor import WorkerError
@@ -50,13 +41,12 @@ class Search:
         report: function that prints the progress.
 
     Attributes:
-        step: time and memory of the environment alone, after :meth:`measure_environment`.
+        step: time and memory of the environment alone.
         times: measured times of each candidate, slice by slice.
         left_out: reasons why candidates cannot be measured.
-
-    Raises:
-        ValueError: if ``seconds`` is not positive, or the sampler is not from the library.
     """
+
+    step: StepTime
 
     def __init__(
         self,
@@ -79,45 +69,36 @@ class Search:
         self.slice_s, self.limit_s = seconds / 150, max(20.0, seconds / 2)
         self.machine = look_at_machine()
         # One process, without work that occurs only at the start or at log rows.
-        affinity = {k: v for k, v in config["affinity"].items() if k not in ("processes", "gpus")}
         kept = ("n_steps", "log_interval_steps")
-        runner = {k: v for k, v in config["runner"].items() if k in kept}
-        self._base = {
-            **changed(
-                config,
-                roles={"runner": "minibatch"},
-                sampler={"eval_n_envs": 0, "max_decorrelation_steps": 0},
-            ),
-            "runner": runner,
-            "affinity": affinity,
-        }
+        runner = {name: x for name, x in config["runner"].items() if name in kept}
+        affinity = dict(config["affinity"])
+        affinity.pop("processes", None)
+        gpus = affinity.pop("gpus", None)
+        self._base = changed(
+            {**config, "runner": runner, "affinity": affinity},
+            roles={"runner": "minibatch"},
+            sampler={"eval_n_envs": 0, "max_decorrelation_steps": 0},
+        )
         self._gpus: list[int | None] = [None, 0] if self.machine.n_gpus else [None]
-        gpus = config["affinity"].get("gpus")
-        gpus = [gpus] if isinstance(gpus, int) else gpus
         if "affinity.gpus" in self.given:
-            self._gpus = (gpus or [None])[:1]
-        threads = config["affinity"].get("threads")
-        default = torch.get_num_threads()
-        self._threads = sorted({1, default}) if threads is None else [threads]
-        self.as_given = self._as_given(sampler, threads or default)
+            self._gpus = [gpus] if isinstance(gpus, int) else (gpus or [None])[:1]
+        threads = affinity.get("threads")
+        self._threads = [threads] if threads else sorted({1, torch.get_num_threads()})
+        sizes = int(config["sampler"]["batch_T"]), int(config["sampler"]["batch_B"])
+        n_workers = 0
+        if sampler in PARALLEL:
+            found = make_affinity("minibatch", sampler, sizes[1], **affinity)["workers_cpus"]
+            n_workers = len(found) if isinstance(found, list) else found
+        self.as_given = Candidate(sampler, n_workers, *sizes, self._threads[-1], self._gpus[0])
         self.has_replay = "replay_ratio" in settings.parameters(targets(config)["algo"])[0]
-        self.step: StepTime
         self.times: dict[Candidate, list[RunTime]] = {}
         self.left_out: dict[Candidate, str] = {}
-
-    def _as_given(self, sampler: str, threads: int) -> Candidate:
-        given, batch = self._base["affinity"], self._base["sampler"]
-        workers = given.get("workers") or len(given.get("cpus") or ()) or self.machine.n_cpus
-        workers = min(workers, batch["batch_B"]) if sampler in PARALLEL else 0
-        workers += workers % 2 if sampler == "alternating" else 0
-        sizes = int(batch["batch_T"]), int(batch["batch_B"])
-        return Candidate(sampler, workers, *sizes, threads, self._gpus[0])
 
     # --- Candidates ------------------------------------------------------------------------------
 
     def candidates(self) -> list[Candidate]:
         """Return all combinations of samplers, workers and ``batch_B``; some may be impossible."""
-        samplers = [self.as_given.sampler] if "sampler" in self.given else list(ON_ONE_MACHINE)
+        samplers = [self.as_given.sampler] if "sampler" in self.given else ON_ONE_MACHINE
         # Waiting torch threads slow down workers, so the search tries threads only for the best.
         return [
             Candidate(sampler, workers, T, B, self._threads[0], gpu)
@@ -135,8 +116,7 @@ class Search:
         if self.has_replay:
             largest = max(4 * B, 4 * self.machine.n_cpus)
             return [(T, B << k) for k in range(20) if B << k <= largest]
-        is_recurrent = load(targets(self.config)["agent"]).recurrent
-        if "sampler.batch_T" in self.given or is_recurrent:
+        if "sampler.batch_T" in self.given or load(targets(self.config)["agent"]).recurrent:
             return [(T, B)]
         sizes = [int(B * factor) for factor in (0.25, 0.5, 1, 2, 4)]
         return [(T * B // size, size) for size in sizes if size and T * B % size == 0]
@@ -149,11 +129,7 @@ class Search:
         return sorted(n for n in powers if 2 <= n <= B) or [1]
 
     def configuration(self, candidate: Candidate) -> Config:
-        """Return the configuration to measure a candidate with.
-
-        Raises:
-            ValueError: if the settings do not fit each other, or the memory.
-        """
+        """Return the configuration to measure a candidate with."""
         words = list(candidate.words().values())
         settings.checked(settings.overridden(self.config, words))
         needed = max(candidate.workers, 1) * self.step.memory
@@ -162,122 +138,111 @@ class Search:
         base = settings.with_roles(self._base, sampler=candidate.sampler)
         return settings.checked(settings.overridden(base, words))
 
-    # --- Samplers --------------------------------------------------------------------------------
+    # --- Measurements ----------------------------------------------------------------------------
 
     def measure_environment(self) -> None:
-        """Measure the environment alone, for the length of batches and the memory of workers.
-
-        Raises:
-            TimeoutError: if it takes too long.
-        """
+        """Measure the environment alone, for the length of batches and the memory of workers."""
         # A class of the user may make only vectors.
         role = self.config["roles"].get("env", "gym")
         in_vectors = role not in ENVIRONMENTS or vector_sampler(role) is not None
         sampler = "vector" if in_vectors and self.as_given.sampler == "vector" else "serial"
-        alone = settings.checked(settings.with_roles(self._base, sampler=sampler))
         self._report("The environment alone")
-        with Trial(stepping, alone) as trial:
-            trial.result(self.limit_s)
-            self.step = trial.measure(self.slice_s, self.limit_s)
+        alone = settings.checked(settings.with_roles(self._base, sampler=sampler))
+        self.step = step_time(alone, self.slice_s)
 
-    def start(self, candidate: Candidate, stack: ExitStack) -> Trial | None:
-        """Start a sampling candidate; return None if it is left out, see ``left_out``."""
-        at_once = max(1, min(candidate.workers, self.machine.n_cpus))
-        per_row = self.step.seconds * candidate.batch_B / at_once
-        batch_T = max(1, min(candidate.batch_T, round(self.slice_s / per_row)))
-        return self._start(candidate, stack, self.limit_s, sampling, batch_T)
-
-    def _start(
+    def start(
         self,
         candidate: Candidate,
         stack: ExitStack,
-        limit_s: float,
-        measurement: Callable[..., Measurement],
-        *args: Any,
+        trains: bool = False,
+        limit_s: float | None = None,
     ) -> Trial | None:
+        """Start a candidate, and wait until it is ready; None if it is left out."""
+        batch_T = None
+        if not trains:  # A batch may be shorter than in the run.
+            at_once = max(1, min(candidate.workers, self.machine.n_cpus))
+            per_row = self.step.seconds * candidate.batch_B / at_once
+            batch_T = max(1, min(candidate.batch_T, round(self.slice_s / per_row)))
         try:
             with ExitStack() as started:  # Ends candidates at once that do not become ready.
-                trial = Trial(measurement, self.configuration(candidate), *args)
-                started.enter_context(trial).result(limit_s)
+                trial = Trial(self.configuration(candidate), batch_T)
+                started.enter_context(closing(trial))
+                trial.measure(0, limit_s or self.limit_s)  # The first iteration, of no account.
                 stack.push(started.pop_all())
         except (ValueError, TypeError, WorkerError, OSError) as error:
-            self.left_out[candidate] = _last_line(error)
+            self._leave_out(candidate, error)
             return None
         return trial
 
-    def compare(self, trials: dict[Candidate, Trial], n_rounds: int) -> None:
-        """Measure candidates in turn, several times; candidates that fail are taken out."""
-        self._in_turn(trials, n_rounds, self.times, self.slice_s, self.limit_s)
-
-    def _in_turn(
+    def compare(
         self,
         trials: dict[Candidate, Trial],
         n_rounds: int,
-        times: dict[Candidate, list[RunTime]],
-        seconds: float,
-        limit_s: float,
+        times: dict[Candidate, list[RunTime]] | None = None,
+        n_slices: int = 1,
     ) -> None:
-        """Add results to ``times``, and take out the candidates that fail."""
+        """Measure candidates in turn, several times; candidates that fail are taken out."""
+        times = self.times if times is None else times
         for _ in range(n_rounds):
             for candidate, trial in list(trials.items()):
                 try:
-                    time = trial.measure(seconds, limit_s)
+                    time = trial.measure(n_slices * self.slice_s, n_slices * self.limit_s)
                 except (WorkerError, TimeoutError) as error:
-                    self.left_out[candidate] = _last_line(error)
+                    self._leave_out(candidate, error)
                     times.pop(candidate, None)
                     trials.pop(candidate).close()
                 else:
                     times.setdefault(candidate, []).append(time)
 
+    def _leave_out(self, candidate: Candidate, error: BaseException) -> None:
+        """Note the last line of a message: after a traceback, the error itself."""
+        self.left_out[candidate] = (str(error).strip() or type(error).__name__).splitlines()[-1]
+
     def sampling_time(self, candidate: Candidate) -> float:
         """Return the median measured time of an environment step, in seconds."""
         return statistics.median(time.sampling for time in self.times[candidate])
 
-    def batch_time(self, candidate: Candidate) -> float:
-        """Return the seconds in which one batch is sampled."""
-        return self.sampling_time(candidate) * candidate.batch_T * candidate.batch_B
+    # --- The search ------------------------------------------------------------------------------
 
     def search(self) -> list[Candidate]:
         """Return the candidates that were not dropped, the fastest first."""
         everything = self.candidates()
         everything.sort(key=lambda each: (-each.batch_B, abs(each.workers - self.machine.n_cpus)))
-        chosen = [self.as_given]
+        new = [self.as_given]
         for sampler, gpu in product(ON_ONE_MACHINE, self._gpus):
             of_kind = [each for each in everything if (each.sampler, each.gpu) == (sampler, gpu)]
-            chosen += of_kind[:1]
+            new += of_kind[:1]
             # Environments that sleep need more workers than there are CPUs.
-            chosen += sorted(of_kind[1:], key=lambda each: -each.workers)[:1]
+            new += sorted(of_kind[1:], key=lambda each: -each.workers)[:1]
+        trials: dict[Candidate, Trial] = {}
         with ExitStack() as stack:
-            trials: dict[Candidate, Trial] = {}
-            self._run(trials, dict.fromkeys(chosen), 3, stack)
             for factor in (2.0, 1.5):
-                self._keep_best(trials, factor, 8)
+                self._narrow(trials, new, factor, 8, 3, stack)
                 best = list(trials)[:2]
-                near = [each for each in everything if any(self._is_near(each, b) for b in best)]
+                new = [each for each in everything if any(_are_near(each, b) for b in best)]
                 for each in best:
                     if each.sampler != "cpu" and each.gpu is None:
-                        near += [each._replace(threads=threads) for threads in self._threads]
-                self._run(trials, [each for each in near if each not in self.times], 3, stack)
-            self._keep_best(trials, 1.3, 4)
-            self._run(trials, (), 8, stack)
-            self._keep_best(trials, 1.3, 3)
-            return list(trials)
+                        new += [each._replace(threads=threads) for threads in self._threads]
+            self._narrow(trials, new, 1.3, 4, 3, stack)
+            self._narrow(trials, (), 1.3, 3, 8, stack)
+        return list(trials)
 
-    def _run(
+    def _narrow(
         self,
         trials: dict[Candidate, Trial],
         new: Iterable[Candidate],
+        factor: float,
+        n: int,
         n_rounds: int,
         stack: ExitStack,
     ) -> None:
-        """Compare the candidates that run already, and new ones."""
-        for candidate in new:
-            if candidate in self.left_out:
-                continue
-            self._report(f"Starting {candidate.describe()}")
-            trial = self.start(candidate, stack)
-            if trial is not None:
-                trials[candidate] = trial
+        """Compare those that run, and new ones; keep ``n`` within a factor of the best."""
+        for candidate in dict.fromkeys(new):
+            if candidate not in self.times and candidate not in self.left_out:
+                self._report(f"Starting {candidate.describe()}")
+                trial = self.start(candidate, stack)
+                if trial is not None:
+                    trials[candidate] = trial
         self._report(f"Measuring {len(trials)} in turn")
         self.compare(trials, n_rounds)
         if not trials:
@@ -285,15 +250,6 @@ class Search:
             raise ValueError(
                 f"no sampler can run this task here, with the settings that were given: {reasons}"
             )
-
-    def _keep_best(self, trials: dict[Candidate, Trial], factor: float, n: int) -> None:
-        """Order the candidates, fastest first, and end candidates that are slower by a factor.
-
-        Args:
-            trials: measurements of the candidates.
-            factor: largest ratio to the fastest time for a candidate to be kept.
-            n: number of candidates to keep at most.
-        """
         ranked = sorted(trials, key=self.sampling_time)
         limit = factor * self.sampling_time(ranked[0])
         for rank, candidate in enumerate(ranked):
@@ -303,34 +259,24 @@ class Search:
             else:
                 trial.close()
 
-    def _is_near(self, candidate: Candidate, best: Candidate) -> bool:
-        """Return whether a candidate is a neighbour of the best one in workers and ``batch_B``."""
-        if candidate.sampler != best.sampler:
-            return False
-        pairs = ((candidate.workers, best.workers), (candidate.batch_B, best.batch_B))
-        ratios = [max(pair) / max(1, min(pair)) for pair in pairs]
-        return max(ratios) <= 2 and candidate != best
-
-    # --- Whole runs ------------------------------------------------------------------------------
-
     def train(self, candidates: Sequence[Candidate], n_rounds: int = 3) -> dict[Candidate, RunTime]:
         """Measure whole runs in turn; return the median times of an environment step.
 
         Runs that fail, or take much longer than the first one to start, are left out.
         """
         times: dict[Candidate, list[RunTime]] = {}
+        trials: dict[Candidate, Trial] = {}
         limit_s = 3 * self.limit_s
         torch.optim.SGD([torch.zeros(1)])  # Imports take seconds, which forked processes save.
         with ExitStack() as stack:
-            trials: dict[Candidate, Trial] = {}
             for candidate in candidates:
                 self._report(f"Training with {candidate.describe()}")
                 begin = time.monotonic()
-                trial = self._start(candidate, stack, limit_s, training)
+                trial = self.start(candidate, stack, True, limit_s)
                 if trial is not None:
                     trials[candidate] = trial
                     limit_s = min(limit_s, max(3.0, 4 * (time.monotonic() - begin)))
-            self._in_turn(trials, n_rounds, times, 2 * self.slice_s, 3 * self.limit_s)
+            self.compare(trials, n_rounds, times, n_slices=2)
         return {
             candidate: RunTime(*(statistics.median(part) for part in zip(*each)))
             for candidate, each in times.items()
@@ -338,14 +284,13 @@ class Search:
 
     def variants(self, candidate: Candidate) -> list[Candidate]:
         """Return the candidate, and the same on every other device."""
-        found = [
-            candidate._replace(threads=threads, gpu=gpu)
-            for gpu in self._gpus
-            for threads in self._threads
-        ]
-        return list(dict.fromkeys([candidate, *found]))
+        pairs = product(self._threads, self._gpus)
+        return [candidate, *(candidate._replace(threads=n, gpu=gpu) for n, gpu in pairs)]
 
 
-def _last_line(error: BaseException) -> str:
-    """Return the last line of a message: after a traceback, the error itself."""
-    return (str(error).strip() or type(error).__name__).splitlines()[-1]
+def _are_near(candidate: Candidate, best: Candidate) -> bool:
+    """Return whether a candidate is a neighbour of the best one in workers and ``batch_B``."""
+    pairs = ((candidate.workers, best.workers), (candidate.batch_B, best.batch_B))
+    return candidate.sampler == best.sampler and all(
+        max(pair) <= 2 * max(1, min(pair)) for pair in pairs
+    )

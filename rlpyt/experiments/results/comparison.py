@@ -134,38 +134,42 @@ class Comparison:
         """Score of each (task, label); with several tasks also of ``ALL_TASKS``, on one scale."""
         found = {key: self._estimate(self._pooled, [scores]) for key, scores in self.scores.items()}
         for label in self.complete_labels if len(self.tasks) > 1 else ():
-            found[ALL_TASKS, label] = self._estimate(self._pooled, self._scaled_scores(label))
+            found[ALL_TASKS, label] = self._estimate(self._pooled, self.scaled_scores[label])
         return found
+
+    @cached_property
+    def scaled_scores(self) -> dict[str, list[NDArray]]:
+        """Scores [N] of each complete label for each task, on one scale."""
+        return {
+            label: [self._scaled(task, self.scores[task, label]) for task in self.tasks]
+            for label in self.complete_labels
+        }
 
     @cached_property
     def thresholds(self) -> NDArray:
         """Scores of the performance profiles, from below the lowest to above the highest."""
-        if not self.complete_labels:
+        if not self.scaled_scores:
             return np.zeros(0)
-        scores = np.concatenate([s for n in self.complete_labels for s in self._scaled_scores(n)])
+        scores = np.concatenate([x for of_label in self.scaled_scores.values() for x in of_label])
         margin = 0.02 * (scores.max() - scores.min()) or 0.1 * (abs(scores.max()) or 1.0)
         return np.linspace(scores.min() - margin, scores.max() + margin, 200)
 
     @cached_property
     def profiles(self) -> dict[str, Estimate]:
-        """For each complete label, the fraction of its runs above each threshold."""
+        """For each label with scaled scores, the fraction of its runs above each threshold."""
         return {
-            label: self._estimate(
-                lambda scores: performance_profile(scores, self.thresholds),
-                self._scaled_scores(label),
-            )
-            for label in self.complete_labels
+            label: self._estimate(lambda x: performance_profile(x, self.thresholds), scores)
+            for label, scores in self.scaled_scores.items()
         }
 
     @cached_property
     def improvements(self) -> dict[str, Estimate]:
         """For each other complete label, the probability that a run beats one of the baseline."""
         n = len(self.tasks)
-        baseline = self._scaled_scores(self.baseline) if self.baseline else []
         return {
             label: self._estimate(
                 lambda drawn: probability_of_improvement(drawn[:n], drawn[n:]),
-                [*self._scaled_scores(label), *baseline],
+                [*self.scaled_scores[label], *self.scaled_scores[self.baseline]],
             )
             for label in self.complete_labels
             if label != self.baseline
@@ -192,22 +196,21 @@ class Comparison:
 
     def write_csv(self, directory: str | Path) -> list[Path]:
         """Write scores, summary, curves, profiles and improvement, and return the paths."""
-        directory = Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
         named, limits = (self.statistic, "low", "high"), ("low", "high")
+        counts = {key: (*key, self.n_runs(*key)) for key in (*self.summary, *self.curves)}
         files: dict[str, tuple[Sequence[str], Iterable[Sequence[Any]]]] = {
             "scores": (
                 ("task", "label", "file", "score"),
-                ([run.task, run.label, run.csv_file, self._score(run)] for run in self._curves),
+                ((run.task, run.label, run.csv_file, self._score(run)) for run in self._curves),
             ),
             "summary": (
                 ("task", "label", "runs", *named),
-                ([*key, self.n_runs(*key), *found] for key, found in self.summary.items()),
+                ((*counts[key], *found) for key, found in self.summary.items()),
             ),
             "curves": (
                 ("task", "label", "runs", self.x, *named),
                 (
-                    [*key, self.n_runs(*key), *row]
+                    (*counts[key], *row)
                     for key, curve in self.curves.items()
                     for row in zip(curve.x, *curve.estimate)
                 ),
@@ -215,19 +218,19 @@ class Comparison:
             "profiles": (
                 ("label", "score", "fraction", *limits),
                 (
-                    [label, *row]
+                    (label, *row)
                     for label, profile in self.profiles.items()
                     for row in zip(self.thresholds, *profile)
                 ),
             ),
             "improvement": (
                 ("label", "baseline", "probability", *limits),
-                ([label, self.baseline, *found] for label, found in self.improvements.items()),
+                ((label, self.baseline, *found) for label, found in self.improvements.items()),
             ),
         }
         for name, (head, rows) in files.items():
-            logs.write_rows(directory / f"{name}.csv", head, rows)
-        return [directory / f"{name}.csv" for name in files]
+            logs.write_rows(Path(directory, f"{name}.csv"), head, rows)
+        return [Path(directory, f"{name}.csv") for name in files]
 
     def _read(self, runs: Sequence[LoggedRun], min_steps: float) -> dict[LoggedRun, NDArray]:
         """Return the curves of the runs that have values."""
@@ -295,10 +298,6 @@ class Comparison:
 
     def _estimate(self, statistic: Statistic, scores: Sequence[NDArray]) -> Estimate:
         return estimate(statistic, scores, self.confidence, self.n_resamples)
-
-    def _scaled_scores(self, label: str) -> list[NDArray]:
-        """Return the scores of a complete label, [N] for each task."""
-        return [self._scaled(task, self.scores[task, label]) for task in self.tasks]
 
     def _scaled(self, task: str, values: NDArray) -> NDArray:
         low, high = self._ranges[task]

@@ -20,6 +20,7 @@ from rlpyt.utils.names import import_extra
 # Okabe and Ito 2008, https://jfly.uni-koeln.de/color: colour-blind readers distinguish them.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", ":", "-.")
+SMALL = {"fontsize": "small", "title_fontsize": "small", "frameon": False}
 PUBLISHED = {"color": "#777777", "linestyle": "--"}
 
 
@@ -106,6 +107,7 @@ def plot_learning_curves(
 
 def draw_curves(comparison: Comparison, title: str = "", show_runs: bool = False) -> Any:
     """Return a matplotlib figure with the curves of each task, and of all tasks together."""
+    EngFormatter = import_extra("matplotlib.ticker", "A picture", "plot").EngFormatter
     panels = list(dict.fromkeys(task for task, _ in comparison.curves))
     n_columns = min(len(panels), 4 if len(panels) > 6 else 3 if len(panels) != 4 else 2)
     n_rows = math.ceil(len(panels) / n_columns)
@@ -124,11 +126,10 @@ def draw_curves(comparison: Comparison, title: str = "", show_runs: bool = False
         y_label = comparison.scale if task == ALL_TASKS else axis_label(comparison.y)
         panel.set(title=task, xlabel=axis_label(comparison.x), ylabel=textwrap.fill(y_label, 32))
         panel.grid(alpha=0.3)
-        panel.xaxis.set_major_formatter(_engineering())
+        panel.xaxis.set_major_formatter(EngFormatter(sep=""))
     for panel in axes[len(panels) :]:
         panel.set_visible(False)
-    names = {label: f"{label} ({_n_runs(comparison, label)})" for label in comparison.labels}
-    _legend(figure, axes, len(panels), names, _legend_title(comparison))
+    _legend(figure, axes, len(panels), comparison)
     figure.suptitle(title)
     return figure
 
@@ -152,8 +153,7 @@ def draw_profiles(comparison: Comparison, title: str = "") -> Any:
     )
     axes.grid(alpha=0.3)
     legend_title = f"{comparison.confidence:.0%} stratified bootstrap intervals"
-    small = {"fontsize": "small", "title_fontsize": "small", "frameon": False}
-    axes.legend(handles=handles, title=legend_title, **small)
+    axes.legend(handles=handles, title=legend_title, **SMALL)
     return figure
 
 
@@ -162,10 +162,7 @@ def draw_improvement(comparison: Comparison, title: str = "") -> Any:
     others = list(comparison.improvements)
     figure, (axes,) = _new_figure(1, 1, (7, 1.6 + 0.4 * len(others)))
     for place, (label, found) in enumerate(comparison.improvements.items()):
-        color = _style(comparison.labels.index(label))["color"]
-        if not np.isnan(found.low):
-            axes.barh(place, found.high - found.low, 0.3, found.low, color=color, alpha=0.3)
-        axes.plot(found.value, place, "o", color=color)
+        _draw_interval(axes, place, found, _style(comparison.labels.index(label))["color"])
     axes.axvline(0.5, color="black", linewidth=0.8)
     axes.set_yticks(range(len(others)), others)
     interval = f"{comparison.confidence:.0%} stratified bootstrap interval"
@@ -191,13 +188,11 @@ def draw_aggregates(comparison: SuiteComparison, title: str = "") -> Any:
         for place, label in enumerate(labels):
             found, is_own = comparison.aggregates[name, label], label in comparison.labels
             color = _style(place)["color"] if is_own else PUBLISHED["color"]
-            if not np.isnan(found.low):
-                panel.barh(place, found.high - found.low, 0.3, found.low, color=color, alpha=0.3)
-            panel.plot(found.value, place, "o", color=color, mfc=color if is_own else "none")
+            _draw_interval(panel, place, found, color, mfc=color if is_own else "none")
             above = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center"}
             panel.annotate(f"{found.value:.3f}", (found.value, place), fontsize="small", **above)
-        is_first = panel is axes[0]
-        panel.set_yticks(range(len(labels)), map(_wrapped, labels) if is_first else [])
+        wrapped = [textwrap.fill(label, 24) for label in labels]
+        panel.set_yticks(range(len(labels)), wrapped if panel is axes[0] else [])
         panel.set(title=name, ylim=(len(labels) - 0.5, -0.7))
         panel.margins(x=0.25)
         panel.grid(alpha=0.3, axis="x")
@@ -208,8 +203,10 @@ def draw_aggregates(comparison: SuiteComparison, title: str = "") -> Any:
     return figure
 
 
-def _wrapped(label: str) -> str:
-    return textwrap.fill(label, 24)
+def _draw_interval(axes: Any, place: int, found: Estimate, color: str, **marker: str) -> None:
+    if not np.isnan(found.low):
+        axes.barh(place, found.high - found.low, 0.3, found.low, color=color, alpha=0.3)
+    axes.plot(found.value, place, "o", color=color, **marker)
 
 
 def _new_figure(n_rows: int, n_columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
@@ -222,10 +219,9 @@ def _new_figure(n_rows: int, n_columns: int, size: tuple[float, float]) -> tuple
 def _save(figure: Any, path: Path) -> Path:
     import matplotlib
 
-    is_svg = path.suffix == ".svg"
     # The same numbers give the same file.
+    metadata = {"Date": None} if path.suffix == ".svg" else None
     with matplotlib.rc_context({"svg.hashsalt": "rlpyt"}):
-        metadata = {"Date": None} if is_svg else None
         figure.savefig(os.fspath(path), dpi=130, metadata=metadata)
     return path
 
@@ -240,29 +236,22 @@ def _fill(axes: Any, x: Any, found: Estimate, color: str, step: str | None = Non
         axes.fill_between(x, found.low, found.high, color=color, alpha=0.2, lw=0, step=step)
 
 
-def _legend(
-    figure: Any, axes: Sequence[Any], n_panels: int, names: Mapping[str, str], title: str
-) -> None:
+def _legend(figure: Any, axes: Sequence[Any], n_panels: int, comparison: Comparison) -> None:
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], label=name, **_style(n)) for n, name in enumerate(names.values())]
-    small = {"fontsize": "small", "title_fontsize": "small", "frameon": False}
-    if n_panels == 1:
-        axes[0].legend(handles=handles, title=title.replace("; ", "\n"), alignment="left", **small)
-    else:
-        longest_inches = 0.075 * max(len(name) for name in names.values()) + 0.6
-        n_columns = max(1, min(len(handles), 4, int(figure.get_figwidth() / longest_inches)))
-        figure.legend(
-            handles=handles, loc="outside lower center", ncols=n_columns, title=title, **small
-        )
-
-
-def _legend_title(comparison: Comparison) -> str:
-    name = {"iqm": "interquartile mean"}.get(comparison.statistic, comparison.statistic)
-    words = [f"{name} of runs, {comparison.confidence:.0%} stratified bootstrap interval"]
+    names = [f"{label} ({_n_runs(comparison, label)})" for label in comparison.labels]
+    handles = [Line2D([], [], label=name, **_style(n)) for n, name in enumerate(names)]
+    statistic = {"iqm": "interquartile mean"}.get(comparison.statistic, comparison.statistic)
+    title = [f"{statistic} of runs, {comparison.confidence:.0%} stratified bootstrap interval"]
     if comparison.smooth > 1:
-        words.append(f"smoothed: mean of the last {comparison.smooth} log rows")
-    return "; ".join(words)
+        title.append(f"smoothed: mean of the last {comparison.smooth} log rows")
+    if n_panels == 1:
+        axes[0].legend(handles=handles, title="\n".join(title), alignment="left", **SMALL)
+    else:
+        longest_inches = 0.075 * max(map(len, names)) + 0.6
+        n_columns = max(1, min(len(handles), 4, int(figure.get_figwidth() / longest_inches)))
+        place = {"loc": "outside lower center", "ncols": n_columns}
+        figure.legend(handles=handles, title="; ".join(title), **place, **SMALL)
 
 
 def _n_runs(comparison: Comparison, label: str) -> str:
@@ -277,9 +266,3 @@ def _n_runs(comparison: Comparison, label: str) -> str:
 
 def _score_words(comparison: Comparison) -> str:
     return f"mean over the last {comparison.score_fraction:.0%} of steps"
-
-
-def _engineering() -> Any:
-    from matplotlib.ticker import EngFormatter
-
-    return EngFormatter(sep="")

@@ -7,7 +7,8 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,17 +25,11 @@ TASK_KEYS = ("env.id", "env.game", "env_id", "game", "env")
 
 
 class LoggedRun(NamedTuple):
-    """Finished or running run.
+    """Finished or running run."""
 
-    Attributes:
-        csv_file: path of ``progress.csv``.
-        label: name of the setting; runs with equal label and task are repetitions.
-        task: name of the task.
-    """
-
-    csv_file: Path
-    label: str
-    task: str = ""
+    csv_file: Path  # path of ``progress.csv``
+    label: str  # name of the setting; runs with equal label and task are repetitions
+    task: str = ""  # name of the task
 
 
 def find_runs(
@@ -51,9 +46,6 @@ def find_runs(
         by: parameters of ``params.json`` to label by, instead of the parts of the path below the
             given directories, such as ``algo.learning_rate``.
         task: parameter that names the task; if None, the first of ``TASK_KEYS`` that a run has.
-
-    Raises:
-        ValueError: if there is no directory, no run in it, or no such parameter.
     """
     given = [_named_directory(os.fspath(directory)) for directory in directories]
     if not given:
@@ -65,16 +57,27 @@ def find_runs(
             inside = csv_file.parent.relative_to(directory).parts
             parts = tuple(part for part in inside if not is_repetition(part))
             csv_files.setdefault(csv_file, (*head, *(() if by else parts)))
-    params = {csv_file: _read_params(csv_file.with_name("params.json")) for csv_file in csv_files}
+    params: dict[Path, dict[str, Any]] = {csv_file: {} for csv_file in csv_files}
+    for csv_file in csv_files:
+        with suppress(OSError, ValueError):  # As at the start of a run.
+            params[csv_file] = dict(flat(read_params(csv_file.with_name("params.json"))))
+    known = sorted({name for one in params.values() for name in one})
     for key in (*by, *(() if task is None else (task,))):
-        _check_key(key, params)
-    tasks = [_task(params[csv_file], task) for csv_file in csv_files]
+        if key not in known:
+            raise ValueError(
+                f"No params.json has the parameter {key!r}{did_you_mean(key, known)}; "
+                f"there are {', '.join(known) or 'none'}"
+            )
+    keys = TASK_KEYS if task is None else (task,)
+    tasks = [next((str(one[key]) for key in keys if key in one), "") for one in params.values()]
     labels = _labels(list(csv_files.values()), tasks, all(name for name, _ in given))
-    only_name = given[0][0] if len({name for name, _ in given}) == 1 else ""
+    own_name = [part for part in given[0][1].parts if not is_repetition(part)][-1]
+    if given[0][0] and len({name for name, _ in given}) == 1:
+        own_name = given[0][0]
     runs = []
-    for csv_file, label, task_name in zip(csv_files, labels, tasks):
-        values = [f"{key.split('.')[-1]}={params[csv_file].get(key, 'not set')}" for key in by]
-        label = ", ".join(filter(None, (label, *values))) or only_name or _own_name(given[0][1])
+    for (csv_file, one), label, task_name in zip(params.items(), labels, tasks):
+        values = [f"{key.split('.')[-1]}={one.get(key, 'not set')}" for key in by]
+        label = ", ".join(filter(None, (label, *values))) or own_name
         runs.append(LoggedRun(csv_file, label, task_name))
     return runs
 
@@ -82,6 +85,15 @@ def find_runs(
 def is_repetition(part: str) -> bool:
     """Return whether a part of a path only numbers the repetitions of a setting."""
     return re.fullmatch(r"(run|seed)_?-?\d+", part) is not None
+
+
+def read_params(file: Path) -> dict[str, Any]:
+    """Return the parameters that a run recorded in its ``params.json``."""
+    try:
+        params: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged: {error}") from error
+    return params
 
 
 def read_rows(csv_file: str | Path) -> list[dict[str, str]]:
@@ -93,12 +105,9 @@ def read_rows(csv_file: str | Path) -> list[dict[str, str]]:
         rows, _ = _read(csv_file)
     except (FileNotFoundError, csv.Error):
         return []
+    prefix = "Diagnostics/"
     return [
-        {
-            key.removeprefix("Diagnostics/").replace("/", ""): value
-            for key, value in row.items()
-            if key
-        }
+        {name.removeprefix(prefix).replace("/", ""): x for name, x in row.items() if name}
         for row in rows
     ]
 
@@ -130,17 +139,9 @@ def number(field: Any) -> float:
 
 
 def read_columns(csv_file: str | Path, *names: str) -> NDArray:
-    """Read columns of a ``progress.csv``.
+    """Read columns of a ``progress.csv``: [len(names), rows] float64, NaN where there is no number.
 
-    Args:
-        csv_file: path of a file written by the logger.
-        names: names of the columns; ``Return/Average`` is found as ``ReturnAverage`` too.
-
-    Returns:
-        [len(names), rows] float64, NaN where there is no number.
-
-    Raises:
-        ValueError: if there is no row yet, or a column is missing.
+    ``Return/Average`` is found as ``ReturnAverage`` too.
     """
     rows, columns = _read(csv_file)
     if not rows:
@@ -157,21 +158,10 @@ def read_columns(csv_file: str | Path, *names: str) -> NDArray:
 
 
 def read_curve(csv_file: str | Path, y: str, x: str = STEPS) -> NDArray:
-    """Read the curve of a run.
+    """Read the curve of a run: [2, rows], increasing places and values; see :func:`read_columns`.
 
     Rows without a number are left out. If a run was continued from an earlier row, only the last
     version of repeated rows counts.
-
-    Args:
-        csv_file: path of a file written by the logger.
-        y: column of the values.
-        x: column of the horizontal axis.
-
-    Returns:
-        [2, rows]: increasing places, values.
-
-    Raises:
-        ValueError: as :func:`read_columns`.
     """
     curve = read_columns(csv_file, x, y)
     curve = curve[:, np.isfinite(curve).all(axis=0)]
@@ -182,11 +172,7 @@ def read_curve(csv_file: str | Path, y: str, x: str = STEPS) -> NDArray:
 
 
 def moving_mean(values: NDArray, n_rows: int) -> NDArray:
-    """Return the mean [rows] of each value and the ``n_rows - 1`` before it, or fewer at the start.
-
-    Raises:
-        ValueError: if ``n_rows`` is not positive.
-    """
+    """Return the mean [rows] of each value and up to ``n_rows - 1`` before it."""
     if n_rows < 1:
         raise ValueError(f"smooth={n_rows} must be a number of rows, at least 1")
     ends = range(1, len(values) + 1)
@@ -207,13 +193,11 @@ def _named_directory(given: str) -> tuple[str, Path]:
 
 def _heads(given: Sequence[tuple[str, Path]]) -> list[tuple[str, ...]]:
     """Return the label prefix for each directory: its name, or the part that differs."""
-    if len(given) == 1:
-        return [(given[0][0],) if given[0][0] else ()]
     common = os.path.commonpath([directory for _, directory in given])
     heads = []
     for name, directory in given:
         parts = directory.relative_to(common).parts or (directory.name,)
-        kept = tuple(part for part in parts if not is_repetition(part))
+        kept = tuple(part for part in parts if not is_repetition(part) and len(given) > 1)
         heads.append((name,) if name else kept)
     return heads
 
@@ -247,32 +231,3 @@ def _labels(paths: Sequence[tuple[str, ...]], tasks: Sequence[str], are_named: b
 def _letters(name: str) -> str:
     """Return the letters and digits of a name, such as "minatarpongv0" for "MinAtar/Pong-v0"."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-def _own_name(directory: Path) -> str:
-    """Return the last part of a path that is not the number of a run."""
-    parts = [part for part in directory.parts if not is_repetition(part)]
-    return parts[-1]
-
-
-def _task(params: Mapping[str, Any], key: str | None) -> str:
-    keys = TASK_KEYS if key is None else (key,)
-    return next((str(params[key]) for key in keys if key in params), "")
-
-
-def _check_key(key: str, params: Mapping[Path, Mapping[str, Any]]) -> None:
-    known = sorted({name for one in params.values() for name in one})
-    if key not in known:
-        raise ValueError(
-            f"No params.json has the parameter {key!r}{did_you_mean(key, known)}; "
-            f"there are {', '.join(known) or 'none'}"
-        )
-
-
-def _read_params(path: Path) -> dict[str, Any]:
-    """Return parameters by dotted name; none without a file, as at the start of a run."""
-    try:
-        params = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
-        return {}
-    return dict(flat(params)) if isinstance(params, dict) else {}

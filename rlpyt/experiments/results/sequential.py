@@ -16,6 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from rlpyt.experiments.results.statistics import probability_of_improvement
 from rlpyt.utils.types import NDArray
 
 
@@ -28,9 +29,6 @@ class SequentialTest:
 
     Attributes:
         critical: [max_seeds] least distances of the share from 1/2 that decide; inf where none can.
-
-    Raises:
-        ValueError: if ``confidence`` is not between 0 and 1, or so many seeds never decide.
     """
 
     def __init__(self, confidence: float = 0.95, max_seeds: int = 20) -> None:
@@ -45,12 +43,10 @@ class SequentialTest:
     def verdict(self, scores: NDArray, others: NDArray) -> str | None:
         """Return "better", "worse" or "undecided"; None if further seeds can decide.
 
-        Args:
-            scores: [n] scores of the first setting, in the order of their seeds.
-            others: [n] scores of the second setting.
+        Scores [n] of both settings are in the order of their seeds.
         """
-        n, n_wins = len(scores), share_of_wins(scores, others) * len(scores) ** 2
-        distance = n_wins / n**2 - 0.5
+        n, share = len(scores), float(probability_of_improvement([scores], [others]))
+        distance, n_wins = share - 0.5, share * n**2
         if abs(distance) >= self.critical[n - 1]:
             return "better" if distance > 0 else "worse"
         later = np.arange(n + 1, len(self.critical) + 1)
@@ -58,12 +54,6 @@ class SequentialTest:
         most, least = (n_wins + later**2 - n**2) / later**2, n_wins / later**2
         reached = np.maximum(most - 0.5, 0.5 - least) >= self.critical[n:]
         return None if reached.any() else "undecided"
-
-
-def share_of_wins(scores: NDArray, others: NDArray) -> float:
-    """Return the share of pairs in which the first score is larger; ties count half."""
-    difference = np.subtract.outer(np.asarray(scores), np.asarray(others))
-    return float(np.mean((np.sign(difference) + 1) / 2))
 
 
 @lru_cache

@@ -20,7 +20,6 @@ from rlpyt.experiments.results.statistics import (
     mean,
     median_of_tasks,
     optimality_gap,
-    performance_profile,
 )
 from rlpyt.utils.types import NDArray
 
@@ -33,19 +32,12 @@ AGGREGATES: dict[str, Statistic] = {
 
 
 class Suite(NamedTuple):
-    """Tasks that are reported together, on the scale 0 for random actions and 1 for a human.
+    """Tasks that are reported together, on the scale 0 for random actions and 1 for a human."""
 
-    Attributes:
-        ranges: scores of random actions and of a human, for each task.
-        published: scores of each published algorithm, for each task.
-        column: column of the log with the score.
-        n_steps: environment steps of a run.
-    """
-
-    ranges: dict[str, tuple[float, float]]
-    published: dict[str, dict[str, float]]
-    column: str
-    n_steps: int
+    ranges: dict[str, tuple[float, float]]  # scores of random actions and of a human
+    published: dict[str, dict[str, float]]  # by algorithm and task
+    column: str  # column of the log with the score
+    n_steps: int  # environment steps of a run
 
 
 # Column and steps; a csv file has the scores, and a table of entries the same name.
@@ -53,13 +45,7 @@ SUITES = {"atari_100k": ("GameScoreAverage", 100_000)}
 
 
 def load_suite(name: str) -> Suite:
-    """Return the suite of this name.
-
-    The file ``NAME.csv`` beside this module has its tasks, in the first column, and their scores.
-
-    Raises:
-        ValueError: if there is none.
-    """
+    """Return the suite of this name, whose scores are in ``NAME.csv`` beside this module."""
     if name not in SUITES:
         raise ValueError(f"there is no suite {name!r}: choose one of {', '.join(SUITES)}")
     with Path(__file__).with_name(f"{name}.csv").open(encoding="utf-8", newline="") as opened:
@@ -75,17 +61,11 @@ def load_suite(name: str) -> Suite:
 class SuiteComparison(Comparison):
     """Comparison of runs on a suite, beside published scores on the tasks that the runs have.
 
-    Args:
-        runs: runs on tasks of the suite.
-        suite: the suite; its column, steps and ranges are the defaults of the settings.
-        settings: arguments of :class:`~rlpyt.experiments.results.comparison.Comparison`.
+    Column, steps and ranges of the suite are defaults of the settings, the arguments of
+    :class:`~rlpyt.experiments.results.comparison.Comparison`.
 
     Attributes:
         published: [1] score of each task on the common scale, for each published algorithm.
-
-    Raises:
-        ValueError: if runs or settings do not fit, see
-            :class:`~rlpyt.experiments.results.comparison.Comparison`.
     """
 
     def __init__(self, runs: Sequence[LoggedRun], suite: Suite, **settings: Any) -> None:
@@ -112,28 +92,13 @@ class SuiteComparison(Comparison):
         return {
             (name, label): self._estimate(statistic, scores)
             for name, statistic in AGGREGATES.items()
-            for label, scores in self._all_scores.items()
+            for label, scores in self.scaled_scores.items()
         }
 
     @cached_property
-    def thresholds(self) -> NDArray:
-        scores = [x for of_label in self._all_scores.values() for x in of_label]
-        low, high = min(map(np.min, scores)), max(map(np.max, scores))
-        margin = 0.02 * (high - low) or 0.1
-        return np.linspace(low - margin, high + margin, 200)
-
-    @cached_property
-    def profiles(self) -> dict[str, Estimate]:
-        """For each complete or published label, the fraction of its runs above each threshold."""
-        return {
-            label: self._estimate(lambda x: performance_profile(x, self.thresholds), scores)
-            for label, scores in self._all_scores.items()
-        }
-
-    @cached_property
-    def _all_scores(self) -> dict[str, list[NDArray]]:
-        own = {label: self._scaled_scores(label) for label in self.complete_labels}
-        return {**own, **self.published}
+    def scaled_scores(self) -> dict[str, list[NDArray]]:
+        """Scores of each complete label, and published ones, for each task, on one scale."""
+        return {**super().scaled_scores, **self.published}
 
     def table(self) -> str:
         rows = [

@@ -7,8 +7,8 @@
 * ``run``: one run: the guard process that starts its script, and its state on disk.
 * ``variant``: settings of each run. ``spaces``: distributions of settings, grids and random draws.
   ``search``: trials that Optuna chooses.
-* ``affinity``: CPUs and GPUs of a run, and the codes that pass them to a script. ``_codes`` reads
-  and writes codes; ``_placement`` divides cores and GPUs among runs.
+* ``affinity``: CPUs and GPUs of a run, and the codes that pass them to a script.
+  ``_placement`` divides cores and GPUs among runs.
 * ``display``: the live table.
 
 The path of a run: ``Sweep.work`` calls ``Sweep._start``, which gives the run's command to the

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 Cores = tuple[int, ...]
+Placed = list[tuple[Cores, int | None]]  # Cores and GPU of each process.
 
 
 class CoreLayout(NamedTuple):
@@ -19,26 +20,22 @@ class CoreLayout(NamedTuple):
     hto: int  # Offset of hyperthreads, 0 to leave them unused.
     skt: int  # Number of sockets.
 
-    @property
     def socket_size(self) -> int:
-        """Distance between the first cores of neighboring sockets."""
-        return max(self.cpu, self.hto) // self.skt
-
-    def check(self) -> CoreLayout:
-        """Return this layout, after a check that all sockets have equally many cores."""
-        if self.cpu < 1 or self.skt < 1:
-            raise ValueError(f"cpu={self.cpu} and skt={self.skt} must be at least 1")
-        if self.hto and self.hto < self.cpu:
+        """Return the distance between the first cores of neighboring sockets."""
+        cpu, hto, skt = self
+        if cpu < 1 or skt < 1:
+            raise ValueError(f"cpu={cpu} and skt={skt} must be at least 1")
+        if hto and hto < cpu:
             raise ValueError(
-                f"hto={self.hto} is below cpu={self.cpu}, but hyperthreads are numbered after all "
-                "cores: give the number of physical cores, or 0 to leave hyperthreads unused"
+                f"hto={hto} is below cpu={cpu}, but hyperthreads are numbered after all cores: "
+                "give the number of physical cores, or 0 to leave hyperthreads unused"
             )
-        if max(self.cpu, self.hto) % self.skt:
+        if max(cpu, hto) % skt:
             raise ValueError(
-                f"hto={self.hto} and cpu={self.cpu} do not divide into skt={self.skt} sockets: "
-                "give multiples of skt"
+                f"hto={hto} and cpu={cpu} do not divide into skt={skt} sockets: give multiples of "
+                "skt"
             )
-        return self
+        return max(cpu, hto) // skt
 
 
 def block(start: int, length: int) -> Cores:
@@ -63,10 +60,9 @@ def divided(total: int, parts: int, what: str, by: str) -> int:
 
 def cores_of_slot(layout: CoreLayout, slot: int, cpr: int) -> Cores:
     """Return the ``cpr`` cores of a run, on one socket if they fit there."""
-    layout.check()
+    size = layout.socket_size()
     n_slots = divided(layout.cpu, cpr, "cpu", "cpr")
     check_slot(slot, n_slots)
-    size = layout.socket_size
     if n_slots >= layout.skt:
         per_socket = divided(n_slots, layout.skt, "number of slots", "skt")
         return block(slot // per_socket * size + slot % per_socket * cpr, cpr)
@@ -94,124 +90,57 @@ def worker_groups(cores: Sequence[int], cpw: int, hto: int, alt: bool) -> tuple[
     return tuple(with_hyperthreads(group, hto) for group in groups)
 
 
-class AsyncPlacement(NamedTuple):
-    """Cores and GPU of each process in an asynchronous run."""
+def place_async(
+    layout: CoreLayout, slot: int, gpu: int, gpr: int, sgr: int, oss: int, cpw: int, res: int
+) -> tuple[Placed, Placed]:
+    """Return cores and GPUs of optimizers and samplers, with cores on the sockets of the GPUs.
 
-    optimizer: Sequence[tuple[Cores, int | None]]  # One entry per optimizer process.
-    sampler: Sequence[tuple[Cores, int | None]]  # One per action server, or one without GPU.
-
-
-class AsyncDemand(NamedTuple):
-    """Resources of an asynchronous run, as in the affinity codes."""
-
-    gpu: int
-    gpr: int
-    sgr: int
-    oss: bool
-    cpw: int
-    res: int
-
-    @property
-    def sampler_gpus(self) -> int:
-        """Number of GPUs that choose actions."""
-        return self.gpr if self.oss else self.sgr
-
-    @property
-    def gpus_per_run(self) -> int:
-        """Number of GPUs of a run."""
-        return self.gpr if self.oss else self.gpr + self.sgr
-
-
-def place_async(layout: CoreLayout, demand: AsyncDemand, slot: int) -> AsyncPlacement:
-    """Return the GPUs of a run, with cores on the sockets of these GPUs."""
-    layout.check()
-    total = demand.gpus_per_run
-    if demand.gpu < total:
-        raise ValueError(
-            f"gpu={demand.gpu}, but a run needs {total}, gpr={demand.gpr} to optimize and "
-            f"sgr={demand.sgr} to sample: lower these"
-        )
-    n_slots = demand.gpu // total
-    check_slot(slot, n_slots)
-    gpus_per_socket = demand.gpu // layout.skt
-    cpr = layout.cpu // n_slots
-    sampling = _sampling_cores(cpr, demand)
-    if total <= gpus_per_socket:
-        per_socket = divided(n_slots, layout.skt, "number of slots", "skt")
-        socket, place = divmod(slot, per_socket)
-        return _on_socket(
-            demand,
-            first_gpu=socket * gpus_per_socket + place * total,
-            first_core=socket * layout.socket_size + place * cpr,
-            n_optimizers=demand.gpr,
-            n_samplers=demand.sampler_gpus,
-            sampling=sampling,
-        )
-    n_sockets = divided(layout.skt, n_slots, "skt", "number of slots")
-    parts = [
-        _on_socket(
-            demand,
-            first_gpu=socket * gpus_per_socket,
-            first_core=socket * layout.socket_size,
-            n_optimizers=divided(demand.gpr, n_sockets, "gpr", "sockets per run"),
-            n_samplers=divided(demand.sampler_gpus, n_sockets, "sgr", "sockets per run"),
-            sampling=sampling // n_sockets,
-        )
-        for socket in block(slot * n_sockets, n_sockets)
-    ]
-    sampler = [entry for part in parts for entry in part.sampler]
-    if not demand.sampler_gpus:  # One sampler has the cores of all sockets.
-        sampler = [(tuple(core for cores, _ in sampler for core in cores), None)]
-    return AsyncPlacement([entry for part in parts for entry in part.optimizer], sampler)
-
-
-def place_async_on_cpu(
-    layout: CoreLayout, slot: int, cpr: int, cpw: int, res: int
-) -> AsyncPlacement:
-    """Return the cores of a run without GPU.
-
-    ``res`` cores optimize, or all if it is 0; workers of ``cpw`` cores each sample on the rest.
+    Without GPUs that choose actions there is one sampler. Optimizers without reserved cores share
+    those of the sampler.
     """
-    cores = cores_of_slot(layout, slot, cpr)
-    sampling = _sampling_cores(cpr, AsyncDemand(0, 1, 0, False, cpw, res))
-    return AsyncPlacement([(cores[:res] or cores, None)], [(cores[res : res + sampling], None)])
-
-
-def _sampling_cores(cpr: int, demand: AsyncDemand) -> int:
-    n_cores = cpr - demand.res * demand.gpr
-    n_cores -= n_cores % demand.cpw
-    if n_cores < demand.cpw * max(1, demand.sampler_gpus):
+    size, (cpu, _, skt) = layout.socket_size(), layout
+    n_acting = gpr if oss else sgr
+    total = gpr if oss else gpr + sgr
+    if gpu < total:
         raise ValueError(
-            f"a run has {cpr} cores, of which res={demand.res} for each of gpr={demand.gpr} "
-            f"optimizers, which leaves too few for workers of cpw={demand.cpw} cores: lower res or "
-            "cpw"
+            f"gpu={gpu}, but a run needs {total}, gpr={gpr} to optimize and sgr={sgr} to sample: "
+            "lower these"
+        )
+    n_slots, on_socket = gpu // total, gpu // skt
+    check_slot(slot, n_slots)
+    cpr = cpu // n_slots
+    n_cores = sampling_cores(cpr, gpr, n_acting, cpw, res)
+    if total <= on_socket:
+        socket, place = divmod(slot, divided(n_slots, skt, "number of slots", "skt"))
+        starts = [(socket * on_socket + place * total, socket * size + place * cpr)]
+    else:
+        sockets = divided(skt, n_slots, "skt", "number of slots")
+        starts = [(s * on_socket, s * size) for s in block(slot * sockets, sockets)]
+    gpr = divided(gpr, len(starts), "gpr", "sockets per run")
+    n_acting = divided(n_acting, len(starts), "sgr", "sockets per run")
+    optimizers: Placed = []
+    samplers: Placed = []
+    every: Cores = ()
+    for first_gpu, core in starts:
+        cores = block(core + gpr * res, n_cores // len(starts))
+        every += cores
+        optimizers += [(block(core + i * res, res) or cores, first_gpu + i) for i in range(gpr)]
+        first_acting = first_gpu if oss else first_gpu + gpr
+        # All action servers have equally many cores; a remainder stays unused.
+        n_each = len(cores) // max(1, n_acting) // cpw * cpw
+        samplers += [
+            (cores[i * n_each : (i + 1) * n_each], first_acting + i) for i in range(n_acting)
+        ]
+    return optimizers, samplers or [(every, None)]
+
+
+def sampling_cores(cpr: int, gpr: int, n_acting: int, cpw: int, res: int) -> int:
+    """Return how many of a run's ``cpr`` cores its workers have."""
+    n_cores = cpr - res * gpr
+    n_cores -= n_cores % cpw
+    if n_cores < cpw * max(1, n_acting):
+        raise ValueError(
+            f"a run has {cpr} cores, of which res={res} for each of gpr={gpr} optimizers, which "
+            f"leaves too few for workers of cpw={cpw} cores: lower res or cpw"
         )
     return n_cores
-
-
-def _on_socket(
-    demand: AsyncDemand,
-    first_gpu: int,
-    first_core: int,
-    n_optimizers: int,
-    n_samplers: int,
-    sampling: int,
-) -> AsyncPlacement:
-    res = demand.res
-    first_sampling_core = first_core + n_optimizers * res
-    everything = block(first_sampling_core, sampling)
-    optimizer = [
-        # An optimizer without reserved cores shares the cores of the sampler.
-        (block(first_core + i * res, res) or everything, first_gpu + i)
-        for i in range(n_optimizers)
-    ]
-    if not n_samplers:
-        return AsyncPlacement(optimizer, [(everything, None)])
-    first_sampling_gpu = first_gpu if demand.oss else first_gpu + n_optimizers
-    # All action servers have equally many cores; a remainder stays unused.
-    n_each = sampling // n_samplers // demand.cpw * demand.cpw
-    sampler = [
-        (block(first_sampling_core + i * n_each, n_each), first_sampling_gpu + i)
-        for i in range(n_samplers)
-    ]
-    return AsyncPlacement(optimizer, sampler)

@@ -22,52 +22,62 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
 import torch
 
-from rlpyt.experiments.sweeps._codes import (
-    ABBREVS as ABBREVS,
-    ALTERNATING as ALTERNATING,
-    ASYNC_SAMPLE as ASYNC_SAMPLE,
-    CONTEXTS_PER_GPU as CONTEXTS_PER_GPU,
-    CPU_PER_RUN as CPU_PER_RUN,
-    CPU_PER_WORKER as CPU_PER_WORKER,
-    CPU_RESERVED as CPU_RESERVED,
-    GPU_PER_RUN as GPU_PER_RUN,
-    HYPERTHREAD_OFFSET as HYPERTHREAD_OFFSET,
-    N_CPU_CORE as N_CPU_CORE,
-    N_GPU as N_GPU,
-    N_SOCKET as N_SOCKET,
-    OPTIM_SAMPLE_SHARE_GPU as OPTIM_SAMPLE_SHARE_GPU,
-    RUN_SLOT as RUN_SLOT,
-    SAMPLE_GPU_PER_RUN as SAMPLE_GPU_PER_RUN,
-    SET_AFFINITY as SET_AFFINITY,
-    checked,
-    decode_affinity as decode_affinity,
-    get_n_run_slots as get_n_run_slots,
-    options_of,
-    prepend_run_slot as prepend_run_slot,
-    remove_run_slot as remove_run_slot,
-    write_code,
-)
 from rlpyt.experiments.sweeps._placement import (
-    AsyncDemand,
-    AsyncPlacement,
     CoreLayout,
     Cores,
     check_slot,
     cores_of_slot,
     divided,
     place_async,
-    place_async_on_cpu,
+    sampling_cores,
     with_hyperthreads,
     worker_groups,
 )
 from rlpyt.processes.machine import numbered_cpus
 from rlpyt.utils.collections import AttrDict
+
+N_GPU = "gpu"
+CONTEXTS_PER_GPU = "cxg"
+GPU_PER_RUN = "gpr"
+N_CPU_CORE = "cpu"
+HYPERTHREAD_OFFSET = "hto"
+N_SOCKET = "skt"
+RUN_SLOT = "slt"
+CPU_PER_WORKER = "cpw"
+CPU_PER_RUN = "cpr"
+CPU_RESERVED = "res"
+ASYNC_SAMPLE = "ass"
+SAMPLE_GPU_PER_RUN = "sgr"
+OPTIM_SAMPLE_SHARE_GPU = "oss"
+ALTERNATING = "alt"
+SET_AFFINITY = "saf"
+
+# In the order of a code: the argument of ``encode_affinity``, and the value that a code leaves out.
+OPTIONS: dict[str, tuple[str, int | None]] = {
+    RUN_SLOT: ("run_slot", None),
+    N_CPU_CORE: ("n_cpu_core", None),
+    N_GPU: ("n_gpu", None),
+    CONTEXTS_PER_GPU: ("contexts_per_gpu", 1),
+    GPU_PER_RUN: ("gpu_per_run", 1),
+    CPU_PER_RUN: ("cpu_per_run", None),
+    CPU_PER_WORKER: ("cpu_per_worker", 1),
+    HYPERTHREAD_OFFSET: ("hyperthread_offset", None),
+    N_SOCKET: ("n_socket", 1),
+    CPU_RESERVED: ("cpu_reserved", 0),
+    ASYNC_SAMPLE: ("async_sample", 0),
+    SAMPLE_GPU_PER_RUN: ("sample_gpu_per_run", 0),
+    OPTIM_SAMPLE_SHARE_GPU: ("optim_sample_share_gpu", 0),
+    ALTERNATING: ("alternating", 0),
+    SET_AFFINITY: ("set_affinity", 1),
+}
+ABBREVS = [*OPTIONS]
 
 # --- Codes -----------------------------------------------------------------------------------
 
@@ -144,10 +154,108 @@ def encode_affinity(
     Raises:
         ValueError: if options exclude each other or there is no such slot.
     """
-    usable = usable_cores()
-    hyperthread_offset = usable.hto if hyperthread_offset is None else hyperthread_offset
-    n_socket = usable.skt if n_socket is None else n_socket
-    return write_code(options_of(locals()))
+    given, usable = locals(), usable_cores()
+    given["hyperthread_offset"] = usable.hto if hyperthread_offset is None else hyperthread_offset
+    given["n_socket"] = usable.skt if n_socket is None else n_socket
+    # Values that follow from other options are left out too.
+    left_out = {"hyperthread_offset": n_cpu_core, **({"cpu_per_run": cpu_per_run} if n_gpu else {})}
+    options = {
+        letters: int(given[argument])
+        for letters, (argument, default) in OPTIONS.items()
+        if given[argument] != left_out.get(argument, default)
+    }
+    n_slots = count_slots(options)
+    if RUN_SLOT in options:
+        check_slot(options[RUN_SLOT], n_slots)
+    return write_code(options)
+
+
+def write_code(options: Mapping[str, int]) -> str:
+    """Return the code of these options."""
+    return "_".join(f"{value}{letters}" for letters, value in options.items())
+
+
+def decode_affinity(affinity_code: str) -> dict[str, int]:
+    """Return the options of a code by their letters.
+
+    Raises:
+        ValueError: if a part of the code is not a number followed by known letters.
+    """
+    options = {}
+    for part in affinity_code.split("_"):
+        match = re.fullmatch(r"(\d+)([a-z]+)", part)
+        if match is None or match[2] not in OPTIONS:
+            raise ValueError(
+                f"affinity_code={affinity_code!r} has the part {part!r}, which is not a number "
+                f"followed by one of {', '.join(OPTIONS)}"
+            )
+        options[match[2]] = int(match[1])
+    return options
+
+
+def prepend_run_slot(run_slot: int, affinity_code: str) -> str:
+    """Return the code with the run slot in front."""
+    return f"{run_slot}{RUN_SLOT}_{affinity_code}"
+
+
+def remove_run_slot(run_slot_affinity_code: str) -> tuple[int, str]:
+    """Split a code into its run slot and the rest.
+
+    Raises:
+        ValueError: if it does not begin with a run slot.
+    """
+    match = re.fullmatch(rf"(\d+){RUN_SLOT}_?(.*)", run_slot_affinity_code)
+    if match is None:
+        raise ValueError(
+            f"run_slot_affinity_code={run_slot_affinity_code!r} must begin with a run slot, "
+            f"such as 0{RUN_SLOT}_"
+        )
+    return int(match[1]), match[2]
+
+
+def get_n_run_slots(affinity_code: str) -> int:
+    """Return the number of runs that share the machine of a code.
+
+    Raises:
+        ValueError: if options are missing or exclude each other.
+    """
+    return count_slots(decode_affinity(affinity_code))
+
+
+def count_slots(options: Mapping[str, int]) -> int:
+    """Return the number of runs that share a machine with these options."""
+    _check(options)
+    gpu, gpr = options[N_GPU], options.get(GPU_PER_RUN, 1)
+    if gpu and options.get(ASYNC_SAMPLE):
+        shared = options.get(OPTIM_SAMPLE_SHARE_GPU)
+        return gpu // (gpr + (0 if shared else options.get(SAMPLE_GPU_PER_RUN, 0)))
+    if gpu:
+        return gpu * options.get(CONTEXTS_PER_GPU, 1) // gpr
+    return divided(options[N_CPU_CORE], options[CPU_PER_RUN], N_CPU_CORE, CPU_PER_RUN)
+
+
+def _check(options: Mapping[str, int], to_place: bool = False) -> None:
+    """Raise ``ValueError`` if options are missing, or exclude each other."""
+    gpu, ass = options.get(N_GPU, 0), options.get(ASYNC_SAMPLE, 0)
+    cxg, gpr = (options.get(key, 1) for key in (CONTEXTS_PER_GPU, GPU_PER_RUN))
+    sgr, oss = (options.get(key, 0) for key in (SAMPLE_GPU_PER_RUN, OPTIM_SAMPLE_SHARE_GPU))
+    needed = [N_CPU_CORE, N_GPU, *([] if gpu else [CPU_PER_RUN])]
+    missing = [key for key in needed if key not in options]
+    if missing:
+        raise ValueError(f"the affinity has {options} and lacks {', '.join(missing)}: add them")
+    cases = {
+        "gpr (GPUs per run) needs gpu": not gpu and gpr > 1,
+        "cxg (runs per GPU) needs gpu": not gpu and cxg > 1,
+        "sgr needs ass (asynchronous)": sgr and not ass,
+        "sgr (GPUs to sample) needs gpu": sgr and not gpu,
+        "oss needs ass (asynchronous)": oss and not ass,
+        "slt (run slot) is there twice": to_place and RUN_SLOT in options,
+        "cxg (runs per GPU) excludes gpr > 1": to_place and cxg > 1 and gpr > 1,
+        "cxg (runs per GPU) excludes ass (asynchronous)": to_place and cxg > 1 and ass,
+    }
+    for reason, is_wrong in cases.items():
+        if is_wrong:
+            raise ValueError(f"the affinity has {options}, but {reason}: change one of them")
 
 
 # --- Affinities ------------------------------------------------------------------------------
@@ -194,21 +302,21 @@ def _with_cpus(part: Any, cpus: list[int], is_cpus: bool = False) -> Any:
     return cpus[part] if is_cpus else part
 
 
-def _placed(slot: int, options: dict[str, int]) -> Any:
+def _placed(slot: int, options: Mapping[str, int]) -> Any:
     """Return the affinity of a run with positions in place of CPUs."""
-    if checked(options).get(ASYNC_SAMPLE):
-        return build_async_affinity(slot, **_without(options, ASYNC_SAMPLE, CONTEXTS_PER_GPU))
-    options = _without(options, ASYNC_SAMPLE, SAMPLE_GPU_PER_RUN, OPTIM_SAMPLE_SHARE_GPU)
-    if not options[N_GPU]:
-        return build_cpu_affinity(slot, **_without(options, GPU_PER_RUN, CONTEXTS_PER_GPU))
-    options.pop(CPU_PER_RUN, None)
-    if options.get(GPU_PER_RUN, 1) > 1:
-        return build_multigpu_affinity(slot, **_without(options, CONTEXTS_PER_GPU))
-    return build_gpu_affinity(slot, **_without(options, GPU_PER_RUN))
-
-
-def _without(options: dict[str, int], *keys: str) -> dict[str, int]:
-    return {key: value for key, value in options.items() if key not in keys}
+    _check(options, to_place=True)
+    if options.get(ASYNC_SAMPLE):
+        build: Any = build_async_affinity
+        others = {ASYNC_SAMPLE, CONTEXTS_PER_GPU}
+    else:
+        others = {ASYNC_SAMPLE, SAMPLE_GPU_PER_RUN, OPTIM_SAMPLE_SHARE_GPU}
+        if not options[N_GPU]:
+            build, others = build_cpu_affinity, others | {GPU_PER_RUN, CONTEXTS_PER_GPU}
+        elif options.get(GPU_PER_RUN, 1) > 1:
+            build, others = build_multigpu_affinity, others | {CPU_PER_RUN, CONTEXTS_PER_GPU}
+        else:
+            build, others = build_gpu_affinity, others | {CPU_PER_RUN, GPU_PER_RUN}
+    return build(slot, **{key: value for key, value in options.items() if key not in others})
 
 
 def build_cpu_affinity(
@@ -249,9 +357,7 @@ def build_gpu_affinity(
     check_slot(slt, gpu * cxg)
     cpr = divided(cpu, gpu * cxg, "cpu", "number of runs")
     place = slt % gpu * cxg + slt // gpu
-    affinity = build_cpu_affinity(
-        place, cpu, cpr, cpw=cpw, hto=hto, res=res, skt=skt, alt=alt, saf=saf
-    )
+    affinity = build_cpu_affinity(place, cpu, cpr, cpw, hto, res, skt, 0, alt, saf)
     affinity["cuda_idx"] = place // cxg
     return affinity
 
@@ -271,9 +377,7 @@ def build_multigpu_affinity(
     """Return the affinities of a run's processes, one for each GPU of a synchronous run."""
     check_slot(run_slot, gpu // gpr)
     slots = range(run_slot * gpr, (run_slot + 1) * gpr)
-    settings: dict[str, Any] = {"cpw": cpw, "hto": hto, "res": res}
-    settings.update(skt=skt, alt=alt, saf=saf)
-    return [build_gpu_affinity(slot, gpu, cpu, **settings) for slot in slots]
+    return [build_gpu_affinity(slot, gpu, cpu, 1, cpw, hto, res, skt, alt, saf) for slot in slots]
 
 
 def build_async_affinity(
@@ -300,11 +404,32 @@ def build_async_affinity(
     """
     layout = CoreLayout(cpu, cpu if hto is None else hto, skt)
     if gpu:
-        demand = AsyncDemand(gpu, gpr, sgr, bool(oss), cpw, res)
-        placement = place_async(layout, demand, run_slot)
+        optimizers, samplers = place_async(layout, run_slot, gpu, gpr, sgr, oss, cpw, res)
     else:
-        placement = place_async_on_cpu(layout, run_slot, cpr or cpu, cpw, res)
-    return _async_affinity(placement, cpw, layout.hto, alt, saf)
+        cores = cores_of_slot(layout, run_slot, cpr or cpu)
+        n_cores = sampling_cores(len(cores), 1, 0, cpw, res)
+        optimizers = [(cores[:res] or cores, None)]
+        samplers = [(cores[res : res + n_cores], None)]
+    optimizer = [
+        AttrDict(
+            cpus=with_hyperthreads(cores, layout.hto),
+            cuda_idx=cuda_idx,
+            torch_threads=len(cores),
+            set_affinity=bool(saf),
+        )
+        for cores, cuda_idx in optimizers
+    ]
+    sampler = []
+    for cores, cuda_idx in samplers:
+        sampler.append(_sampling_affinity(cores, cores, cpw, layout.hto, alt, saf))
+        sampler[-1]["cuda_idx"] = cuda_idx
+    cpus = [*(one["cpus"] for one in optimizer), *(one["all_cpus"] for one in sampler)]
+    return AttrDict(
+        all_cpus=tuple(dict.fromkeys(cpu for group in cpus for cpu in group)),
+        optimizer=optimizer,
+        sampler=sampler if samplers[0][1] is not None else sampler[0],
+        set_affinity=bool(saf),
+    )
 
 
 def build_affinities_gpu_1cpu_drive(
@@ -318,11 +443,10 @@ def build_affinities_gpu_1cpu_drive(
     skt: int = 1,
 ) -> Any:
     """Return the affinity of a run on one GPU, with one core per GPU for the master alone."""
-    settings: dict[str, Any] = {"cpw": cpw, "hto": hto, "res": 1, "skt": skt}
     if gpr > 1:
-        affinity: Any = build_multigpu_affinity(slt, gpu, cpu, gpr, **settings)
+        affinity: Any = build_multigpu_affinity(slt, gpu, cpu, gpr, cpw, hto, 1, skt)
     else:
-        affinity = build_gpu_affinity(slt, gpu, cpu, cxg, **settings)
+        affinity = build_gpu_affinity(slt, gpu, cpu, cxg, cpw, hto, 1, skt)
     for one in affinity if gpr > 1 else [affinity]:
         one["master_cpus"] = with_hyperthreads(one["all_cpus"][:1], cpu if hto is None else hto)
         one["master_torch_threads"] = 1
@@ -340,30 +464,6 @@ def _sampling_affinity(
         master_torch_threads=len(cores),
         worker_torch_threads=cpw,
         alternating=bool(alt),
-        set_affinity=bool(saf),
-    )
-
-
-def _async_affinity(placement: AsyncPlacement, cpw: int, hto: int, alt: int, saf: int) -> AttrDict:
-    optimizer = [
-        AttrDict(
-            cpus=with_hyperthreads(cores, hto),
-            cuda_idx=cuda_idx,
-            torch_threads=len(cores),
-            set_affinity=bool(saf),
-        )
-        for cores, cuda_idx in placement.optimizer
-    ]
-    samplers = []
-    for cores, cuda_idx in placement.sampler:
-        sampler = _sampling_affinity(cores, cores, cpw, hto, alt, saf)
-        sampler["cuda_idx"] = cuda_idx
-        samplers.append(sampler)
-    cpus = [*(one["cpus"] for one in optimizer), *(one["all_cpus"] for one in samplers)]
-    return AttrDict(
-        all_cpus=tuple(dict.fromkeys(cpu for group in cpus for cpu in group)),
-        optimizer=optimizer,
-        sampler=samplers if samplers[0]["cuda_idx"] is not None else samplers[0],
         set_affinity=bool(saf),
     )
 

@@ -24,7 +24,6 @@ from rlpyt.experiments.settings import (
     section_parameters,
 )
 from rlpyt.experiments.sweeps.launch import run_experiments
-from rlpyt.experiments.sweeps.pools import Pool
 from rlpyt.experiments.sweeps.search import DIRECTORY, run_search
 from rlpyt.experiments.sweeps.slots import Slot
 from rlpyt.experiments.sweeps.spaces import (
@@ -110,9 +109,6 @@ def parts_of(
             ``LOW:HIGH`` or ``LOW:HIGH:log``.
         steps: environment steps of each run; None for the number in the entry.
         suite: whether the environments are all tasks of the suite that an entry belongs to.
-
-    Raises:
-        ValueError: if a name is unknown, or a name, setting or value is repeated.
     """
     environments: list[str] = []
     fixed: list[str] = []
@@ -128,6 +124,9 @@ def parts_of(
             fixed.append(argument)
         else:
             varying.append((name, text))
+    given = {name.partition("=")[0].removeprefix("runner.") for name in arguments}
+    if steps is not None and "n_steps" in given:
+        raise ValueError(f"there are both --steps={steps:g} and n_steps: give one")
     parts: list[Part] = []
     algorithms = split_list(what)
     places = [(x, y) for x in algorithms for y in _environments(x, environments, suite)]
@@ -135,13 +134,9 @@ def parts_of(
         config = starting_point(algorithm, environment)
         words = [] if environment is None else [environment]
         if steps is not None:
-            changed = with_steps(config, steps)["runner"]
-            names = [word.partition("=")[0] for word in fixed] + [name for name, _ in varying]
-            given = {name.removeprefix("runner.") for name in names}
-            if "n_steps" in given:
-                raise ValueError(f"there are both --steps={steps:g} and n_steps: give one")
-            keys = [key for key in ("n_steps", "log_interval_steps") if key not in given]
-            words += [f"runner.{key}={changed[key]}" for key in keys]
+            lengths = {"n_steps", "log_interval_steps"} - given
+            runner = with_steps(config, steps)["runner"]
+            words += [f"runner.{name}={x}" for name, x in runner.items() if name in lengths]
         first = [f"{name}={split_list(text)[0]}" for name, text in varying]
         config = overridden(config, [*fixed, *first])
         directory = [algorithm] * (len(algorithms) > 1) + [environment or ""]
@@ -212,20 +207,17 @@ def _limits(text: str) -> tuple[float, float, bool] | None:
 def variants_of(
     parts: Iterable[Part], search: str = "grid", n_draws: int = 20, seed: int = 0
 ) -> list[Variant]:
-    """Return the variants of all parts.
-
-    Args:
-        parts: parts of the sweep, see :func:`parts_of`.
-        search: name of the search, "grid" for every combination of values, else "random".
-        n_draws: number of random draws for each part.
-        seed: seed of the draws.
-
-    Raises:
-        ValueError: if a setting has a range in a grid, or there is nothing to draw.
-    """
+    """Return the variants of all parts: every combination in a grid, else random draws."""
     variants = []
     for part in parts:
-        if search == "grid":
+        if search != "grid" and not part.space:
+            raise ValueError(
+                f"--search {search} has nothing to choose: give values or a range, as in "
+                "learning_rate=1e-5:1e-2:log"
+            )
+        if search != "grid":
+            changes, log_dirs = random_variants(part.space, n_draws, seed)
+        else:
             values = {}
             for name, one in part.space.items():
                 if not isinstance(one, Choice):
@@ -235,13 +227,6 @@ def variants_of(
                     )
                 values[name] = one.values
             changes, log_dirs = grid_variants(values)
-        else:
-            if not part.space:
-                raise ValueError(
-                    f"--search {search} has nothing to choose: give values or a range, as in "
-                    "learning_rate=1e-5:1e-2:log"
-                )
-            changes, log_dirs = random_variants(part.space, n_draws, seed)
         variants += [
             Variant(part, change, path.join(part.log_dir, log_dir))
             for change, log_dir in zip(changes, log_dirs)
@@ -253,12 +238,7 @@ def variants_of(
 
 
 def examples(parts: Sequence[Part]) -> list[Variant]:
-    """Return example variants of a search, with every value and both ends of every range.
-
-    Raises:
-        ValueError: if there are several parts, which a search cannot compare, if no setting varies,
-            or if Optuna is not installed.
-    """
+    """Return example variants of a search, with every value and both ends of every range."""
     extra_for("optuna", "optuna", "--search optuna")
     part = parts[0]
     if len(parts) > 1 or not part.space:
@@ -278,15 +258,10 @@ def examples(parts: Sequence[Part]) -> list[Variant]:
 
 
 def roles_of(variants: Iterable[Variant]) -> dict[str, str]:
-    """Return the roles that the affinity of all runs depends on.
-
-    Raises:
-        ValueError: if a name or a value is wrong, or variants need different affinities.
-    """
-    found: dict[str, str] | None = None
-    for variant in variants:
-        part = variant.part
-        config = configuration(part.entry, part.words, variant=variant.changes)
+    """Return the roles that the affinity of all runs depends on."""
+    found: dict[str, str] = {}
+    for part, changes, _ in variants:
+        config = configuration(part.entry, part.words, variant=changes)
         if config["affinity"]:
             raise ValueError(
                 f"affinity.{next(iter(config['affinity']))} is for rlpyt train: a sweep divides "
@@ -294,91 +269,57 @@ def roles_of(variants: Iterable[Variant]) -> dict[str, str]:
             )
         roles = {"sampler": "serial", "runner": "minibatch", **config["roles"]}
         found = found or roles
-        pairs = [(found[role], roles[role]) for role in ("runner", "sampler")]
-        for was, now in pairs:
-            if was != now and {was, now} & {"async", "sync", "alternating"}:
+        for role in ("runner", "sampler"):
+            pair = {found[role], roles[role]}
+            if len(pair) > 1 and pair & {"async", "sync", "alternating"}:
                 raise ValueError(
-                    f"{was} and {now} need different slots: make two sweeps, and compare them by: "
-                    "rlpyt plot DIRECTORY DIRECTORY"
+                    f"{found[role]} and {roles[role]} need different slots: make two sweeps, and "
+                    "compare them by: rlpyt plot DIRECTORY DIRECTORY"
                 )
-    return found or {}
+    return found
 
 
 def check_runs(variants: Iterable[Variant], slot: Slot) -> None:
-    """Try every variant in a slot, so that errors show before any run starts.
-
-    Args:
-        variants: variants of the sweep.
-        slot: CPUs and GPUs of each run.
-
-    Raises:
-        Exception: any error of environment, agent or algorithm.
-    """
+    """Try every variant in a slot, so that errors show before any run starts."""
     try_runs(
-        slot_runner(slot.affinity, 0, variant.part.entry, variant.part.words, variant.changes)[1]
-        for variant in variants
+        slot_runner(slot.affinity, 0, part.entry, part.words, changes)[1]
+        for part, changes, _ in variants
     )
 
 
 # --- Launch --------------------------------------------------------------------------------------
 
 
-class Launch(NamedTuple):
-    """Launch of a sweep into a directory, or continuation of an interrupted one."""
+def run_variants(
+    variants: Sequence[Variant], code: str, log_dir: str, n_seeds: int, **options: Any
+) -> None:
+    """Run all variants; options are those of :func:`run_experiments`."""
+    run_experiments(
+        launched.__file__,
+        code,
+        path.abspath(log_dir),
+        n_seeds,
+        [variant.changes for variant in variants],
+        [variant.log_dir for variant in variants],
+        runs_args=[_arguments(variant.part) for variant in variants],
+        **options,
+    )
 
-    log_dir: str
-    affinity_code: str
-    pool: Pool
-    n_seeds: int
-    retry_failed: bool = False
-    time_limit_s: float | None = None
 
-    def run(self, variants: Sequence[Variant]) -> None:
-        """Run all variants.
-
-        Raises:
-            ValueError: if the directory belongs to another sweep, or its sweep is running.
-            SweepError: at the end, if runs failed.
-        """
-        run_experiments(
-            launched.__file__,
-            self.affinity_code,
-            path.abspath(self.log_dir),
-            self.n_seeds,
-            [variant.changes for variant in variants],
-            [variant.log_dir for variant in variants],
-            runs_args=[_arguments(variant.part) for variant in variants],
-            retry_failed=self.retry_failed,
-            time_limit_s=self.time_limit_s,
-            pool=self.pool,
-        )
-
-    def search(self, part: Part, n_trials: int, metric: str, prune: bool) -> str:
-        """Let Optuna search, and return its best trial in words.
-
-        Raises:
-            ImportError: if Optuna is not installed.
-            ValueError: if the directory belongs to another sweep, or its sweep is running.
-            SweepError: if every trial failed.
-        """
-        study = run_search(
-            launched.__file__,
-            self.affinity_code,
-            path.abspath(self.log_dir),
-            part.space,
-            n_trials,
-            self.n_seeds,
-            common_args=_arguments(part),
-            metric=metric,
-            pruner=None if prune else import_module("optuna").pruners.NopPruner(),
-            retry_failed=self.retry_failed,
-            time_limit_s=self.time_limit_s,
-            pool=self.pool,
-        )
-        best = study.best_trial
-        settings = " ".join(f"{name}={value}" for name, value in best.params.items())
-        name = f"trial_{best.user_attrs[DIRECTORY]:04}"
-        return f"Best of {n_trials} trials, {name}: {best.value:g}, {settings}"
+def run_trials(
+    part: Part, code: str, log_dir: str, n_seeds: int, n_trials: int, prune: bool, **options: Any
+) -> str:
+    """Let Optuna search, with options of :func:`run_search`; return its best trial in words."""
+    directory = path.abspath(log_dir)
+    options["pruner"] = None if prune else import_module("optuna").pruners.NopPruner()
+    arguments = _arguments(part)
+    study = run_search(
+        launched.__file__, code, directory, part.space, n_trials, n_seeds, arguments, **options
+    )
+    best = study.best_trial
+    settings = " ".join(f"{name}={value}" for name, value in best.params.items())
+    name = f"trial_{best.user_attrs[DIRECTORY]:04}"
+    return f"Best of {n_trials} trials, {name}: {best.value:g}, {settings}"
 
 
 def _arguments(part: Part) -> tuple[str, ...]:

@@ -2,77 +2,53 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os.path as osp
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from rlpyt.experiments.results.runs import number, read_rows
+from rlpyt.experiments.results.runs import number, read_params, read_rows
 from rlpyt.experiments.sweeps.run import Run, RunStatus
-
-# Columns of progress.csv, which may have a prefix such as "Diagnostics/".
-STEPS, STEPS_PER_SECOND = "CumSteps", "StepsPerSecond"
 
 
 class Progress(NamedTuple):
-    """Progress of a run, from its log."""
+    """Progress of a run, from its log; None where it is not known."""
 
     steps: float = 0.0
-    n_steps: float | None = None  # Steps of the whole run; None if its parameters lack them.
+    n_steps: float | None = None
     steps_per_s: float | None = None
-    written: float | None = None  # Time of the last row, in seconds since 1970.
-
-    def seconds_left(self, now: float) -> float | None:
-        """Return the remaining time of the run at its present speed; None if unknown."""
-        if self.n_steps is None or not self.steps_per_s or self.written is None:
-            return None
-        left = max(0.0, self.n_steps - self.steps) / self.steps_per_s
-        return max(0.0, left - (now - self.written))
+    seconds_left: float | None = None
 
 
-def read_progress(log_dir: str, run_ID: int) -> Progress:
+def read_progress(log_dir: str, run_ID: int, now: float) -> Progress:
     """Return the progress of a run, which may have no files yet."""
-    run_dir = osp.join(log_dir, f"run_{run_ID}")
-    rows = read_rows(osp.join(run_dir, "progress.csv"))
-    if not rows:
-        return Progress(n_steps=_n_steps(run_dir))
-    with suppress(OSError):
-        written = osp.getmtime(osp.join(run_dir, "progress.csv"))
-        speed = _number(rows[-1].get(STEPS_PER_SECOND))
-        return Progress(_number(rows[-1].get(STEPS)) or 0.0, _n_steps(run_dir), speed, written)
-    return Progress()
-
-
-def _number(field: Any) -> float | None:
-    value = number(field)
-    return None if math.isnan(value) else value
-
-
-def _n_steps(run_dir: str) -> float | None:
-    """Return ``runner.n_steps`` or ``n_steps`` from a run's parameters."""
+    run_dir, params = Path(log_dir, f"run_{run_ID}"), {}
     with suppress(OSError, ValueError):
-        with open(osp.join(run_dir, "params.json"), encoding="utf-8") as file:
-            params = json.load(file)
-        runner = params.get("runner")
-        return _number((runner if isinstance(runner, dict) else params).get("n_steps"))
-    return None
+        params = read_params(run_dir / "params.json")
+    runner = params.get("runner")
+    n_steps = (runner if isinstance(runner, dict) else params).get("n_steps")
+    rows = read_rows(run_dir / "progress.csv")
+    if not rows:
+        return Progress(n_steps=n_steps)
+    last = {name: number(rows[-1].get(name)) for name in ("CumSteps", "StepsPerSecond")}
+    steps, speed = (None if math.isnan(x) else x for x in last.values())
+    left = None
+    if n_steps is not None and speed:
+        written = (run_dir / "progress.csv").stat().st_mtime
+        left = max(0.0, n_steps - (steps or 0)) / speed - (now - written)
+    return Progress(steps or 0.0, n_steps, speed, None if left is None else max(0.0, left))
 
 
 class Display:
-    """Live table of the slots, below lines of events; without a terminal, only the lines.
-
-    Args:
-        title: title of the table.
-        total: number of runs in the sweep.
-        console: console to print on; None for standard output.
-    """
+    """Live table of the slots, below lines of events; without a terminal, only the lines."""
 
     def __init__(self, title: str, total: int, console: Console | None = None) -> None:
         self._title, self._total = title, total
@@ -130,9 +106,7 @@ class Display:
             table.add_column(column, justify="right")
         now = time.time()
         for slot, run in sorted(active.items()):
-            progress = read_progress(run.log_dir, run.run_ID)
-            left = progress.seconds_left(now)
-            cells = (progress.steps, progress.n_steps, progress.steps_per_s)
+            *cells, left = read_progress(run.log_dir, run.run_ID, now)
             texts = ["" if cell is None else f"{cell:,.0f}" for cell in cells]
             time_left = "" if left is None else _duration(left)
             table.add_row(str(slot), run.name, str(run.run_ID), *texts, time_left)
@@ -143,6 +117,4 @@ class Display:
 
 
 def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}"
+    return str(timedelta(seconds=round(seconds)))

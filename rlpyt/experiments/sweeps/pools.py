@@ -14,7 +14,7 @@ import torch
 from rlpyt.experiments.sweeps import run as run_module
 from rlpyt.experiments.sweeps.affinity import CONTEXTS_PER_GPU
 from rlpyt.experiments.sweeps.run import RunCommand
-from rlpyt.experiments.sweeps.slots import Slot, slots_of
+from rlpyt.experiments.sweeps.slots import Slot, slot_elsewhere, slots_of
 from rlpyt.processes.launch import check_cpus
 from rlpyt.processes.machine import LAUNCHER_CPUS, numbered_cpus
 from rlpyt.utils.names import import_extra
@@ -97,18 +97,15 @@ class RayCluster:
         self, affinity_code: str, address: str | None = None, n_parallel: int | None = None
     ) -> None:
         ray = import_extra("ray", "RayCluster", "ray")
-        shared = slots_of(affinity_code)[0]
-        slot = shared.alone()
-        n_cpu, gpus = len(slot.cpus), len(slot.gpus) / shared.options.get(CONTEXTS_PER_GPU, 1)
+        slot = slot_elsewhere(affinity_code)
+        n_cpu, gpus = len(slot.cpus), len(slot.gpus) / slot.options.get(CONTEXTS_PER_GPU, 1)
         if not ray.is_initialized():
             ray.init(address=address, include_dashboard=False)
         if n_parallel is None:
             machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-            n_parallel = 0
-            for machine in machines:
-                rooms = [machine.get("CPU", 0) // n_cpu]
-                rooms += [machine.get("GPU", 0) // gpus] if gpus else []
-                n_parallel += int(min(rooms))
+            needed = {"CPU": n_cpu, "GPU": gpus} if gpus else {"CPU": n_cpu}
+            rooms = [[has.get(name, 0) // n for name, n in needed.items()] for has in machines]
+            n_parallel = int(sum(map(min, rooms)))
         if n_parallel < 1:
             raise ValueError(
                 f"affinity_code={affinity_code!r} gives each run {n_cpu} CPUs and {gpus:g} GPUs, "
@@ -167,7 +164,7 @@ class SlurmCluster:
                 "cluster='slurm' needs the program sbatch, which this machine lacks: launch on a "
                 "machine of the cluster, or pass cluster='local'"
             )
-        slot = slots_of(affinity_code)[0].alone()
+        slot = slot_elsewhere(affinity_code)
         self.slots: Sequence[Slot] = [slot] * n_parallel
         self._executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
         resources = {"nodes": 1, "tasks_per_node": 1, "cpus_per_task": len(slot.cpus)}
@@ -188,15 +185,7 @@ class SlurmCluster:
 def make_pool(
     kind: str, code: str, n_parallel: int | None, log_dir: str, job: Mapping[str, Any]
 ) -> Pool:
-    """Return the machine or cluster on which a sweep runs.
-
-    Args:
-        kind: name of the pool, one of ``POOLS``.
-        code: affinity code.
-        n_parallel: number of simultaneous runs on a cluster; None for its default.
-        log_dir: directory of the sweep.
-        job: SLURM job parameters.
-    """
+    """Return the machine or cluster on which a sweep runs, one of ``POOLS``."""
     if job and kind != "slurm":
         raise ValueError("--job has parameters of --pool slurm: use both or none")
     if kind == "ray":

@@ -50,48 +50,28 @@ _PR_SET_PDEATHSIG = 1  # Constant of prctl in Linux.
 
 @dataclass(frozen=True)
 class RunCommand:
-    """Settings of a guard, as plain values.
+    """Settings of a guard, as plain values."""
 
-    Args:
-        log_dir: directory of the setting, which exists.
-        run_ID: number that distinguishes the runs of one setting.
-        call: program with its arguments.
-        env: environment variables to add.
-        time_limit_s: seconds that an attempt may take; None for no limit.
-        end_timeout_s: seconds from SIGTERM, the request to end, to SIGKILL.
-    """
-
-    log_dir: str
-    run_ID: int
-    call: list[str]
-    env: Mapping[str, str] = field(default_factory=dict)
-    time_limit_s: float | None = None
-    end_timeout_s: float = 30.0
+    log_dir: str  # directory of the setting, which exists
+    run_ID: int  # number among the runs of one setting
+    call: list[str]  # program with its arguments
+    env: Mapping[str, str] = field(default_factory=dict)  # variables to add
+    time_limit_s: float | None = None  # of an attempt; None for no limit
+    end_timeout_s: float = 30.0  # from SIGTERM, the request to end, to SIGKILL
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """State of a run on disk.
+    """State of a run on disk."""
 
-    Args:
-        state: one of the states of this module.
-        attempt: number of times that the run was started.
-        exit_code: exit code of the last attempt, negative for a signal; None before its end.
-        reason: reason for the end, if the exit code does not show it.
-        started: time of the last start, in seconds since 1970.
-        ended: time of the last end.
-        pid: process of the run, which leads a process group.
-        host: name of its machine.
-    """
-
-    state: str = NEW
-    attempt: int = 0
-    exit_code: int | None = None
-    reason: str = ""
-    started: float | None = None
-    ended: float | None = None
-    pid: int | None = None
-    host: str = ""
+    state: str = NEW  # one of the states of this module
+    attempt: int = 0  # number of times that the run was started
+    exit_code: int | None = None  # of the last attempt, negative for a signal; None before its end
+    reason: str = ""  # for the end, if the exit code does not show it
+    started: float | None = None  # time of the last start, in seconds since 1970
+    ended: float | None = None  # time of the last end
+    pid: int | None = None  # process of the run, which leads a process group
+    host: str = ""  # name of its machine
 
 
 # --- State on disk -------------------------------------------------------------------------------

@@ -65,33 +65,24 @@ def run_search(
     trials. An interrupted or retried trial goes on in its directory as a new trial of the study;
     there, the former one counts as failed.
 
+    Arguments that :func:`~rlpyt.experiments.sweeps.launch.run_experiments` has too mean the same.
+
     Args:
-        script: path of a Python file, see :mod:`~rlpyt.experiments.sweeps.launch`.
-        affinity_code: code from :func:`~rlpyt.experiments.sweeps.affinity.encode_affinity`.
-        experiment_title: name of the sweep and its directory; an absolute path to launch a
-            search again.
         space: distribution of each setting.
         n_trials: number of trials, including earlier launches.
         runs_per_setting: number of runs of each trial, with ``run_ID`` 0, 1, ...
-        common_args: arguments of every run.
         base: settings that are the same in all trials.
         metric: name of the column in progress.csv, without prefix.
         direction: "maximize" or "minimize".
         sampler: Optuna sampler; None for its default.
         pruner: Optuna pruner; None for its default, ``optuna.pruners.NopPruner()`` for none.
-        retry_failed: whether to restart runs that failed in an earlier launch.
-        time_limit_s: seconds that each attempt of a run may take; None for no limit.
-        config: configuration that the variants change, to check their keys before any run starts.
-        pool: machine or cluster on which the runs are started; None for the slots of this machine.
 
     Returns:
         Optuna's study.
 
     Raises:
         ImportError: if Optuna is not installed.
-        KeyError: if ``config`` lacks a setting of the space.
-        ValueError: if the code does not fit the machine, the directory is of another sweep, or no
-            trial has a value.
+        ValueError: if an argument is wrong, or no trial has a value.
         SweepError: if every trial failed.
     """
     optuna = import_extra("optuna", "run_search", "optuna")
@@ -119,9 +110,15 @@ def run_search(
         "metric": metric,
         "direction": direction,
     }
+    file = osp.join(exp_dir, JOURNAL)
     with sweep.opened("search", identity):
+        if not osp.exists(file) and any(Path(exp_dir).glob(f"*/{VARIANT}")):
+            raise ValueError(
+                f"{exp_dir!r} has trials but no {JOURNAL}: launch the search in another directory"
+            )
+        journal = optuna.storages.journal.JournalFileBackend(file)
         study = optuna.create_study(
-            storage=_open_storage(optuna, exp_dir),
+            storage=optuna.storages.JournalStorage(journal),
             study_name="search",
             direction=direction,
             sampler=sampler,
@@ -135,29 +132,12 @@ def run_search(
             sweep.work(search.runs(n_trials), search.pruned)
         except SweepError as error:
             failure = error
-        search.report_ended()
+        search.tell_ended()
     if not study.get_trials(states=(optuna.trial.TrialState.COMPLETE,)):
         raise failure or ValueError(
             f"metric={metric!r}: no trial in {exp_dir} was finished with a number in this column"
         )
     return study
-
-
-def _open_storage(optuna: Any, exp_dir: str) -> Any:
-    """Return the storage of the study in a directory, with its earlier trials if there are any."""
-    file = osp.join(exp_dir, JOURNAL)
-    if not osp.exists(file) and any(Path(exp_dir).glob(f"*/{VARIANT}")):
-        raise ValueError(
-            f"{exp_dir!r} has trials but no {JOURNAL}: launch the search in another directory"
-        )
-    return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(file))
-
-
-def _replace_states(runs: Iterable[Run], states: Sequence[str], state: str) -> None:
-    """Write ``state`` for those runs whose state is one of ``states``."""
-    for run in runs:
-        if run.status.state in states:
-            write_status(run.log_dir, run.run_ID, replace(run.status, state=state))
 
 
 @dataclass
@@ -171,7 +151,9 @@ class _Search:
     runs_per_setting: int
     base: Mapping[str, Any] | None
     metric: str
-    open: dict[int, Any] = field(default_factory=dict)  # Trials by the number of their directory.
+    # Trials of this launch that are not over, by the number of their directory: what Optuna gives
+    # to report to, and cannot give again.
+    open: dict[int, Any] = field(default_factory=dict)
 
     def restore(self, retry_failed: bool) -> None:
         """Begin those trials of earlier launches again that were interrupted, or are retried."""
@@ -187,7 +169,7 @@ class _Search:
                 retry_failed if FAILED in of_runs else of_runs != {FINISHED}
             ):
                 self.study.enqueue_trial(trial.params)
-                self.open[n] = self._ask(n)
+                self._ask(n)
                 _replace_states(runs, (FAILED,), INTERRUPTED)
 
     def _latest(self) -> dict[int, Any]:
@@ -195,11 +177,19 @@ class _Search:
         trials = self.study.get_trials(deepcopy=False)
         return {t.user_attrs[DIRECTORY]: t for t in trials if DIRECTORY in t.user_attrs}
 
-    def _ask(self, n: int) -> Any:
-        """Return a new trial, with queued settings or settings from Optuna."""
-        trial = self.study.ask(self._distributions())
-        trial.set_user_attr(DIRECTORY, n)
-        return trial
+    def _ask(self, n: int) -> None:
+        """Open a trial, with queued settings or settings from Optuna."""
+        made = self.optuna.distributions
+        distributions: dict[str, Any] = {}
+        for path, one in self.space.items():
+            if isinstance(one, Choice):
+                found = made.CategoricalDistribution(one.labels())
+            else:
+                kind = "Float" if isinstance(one, Real) else "Int"
+                found = getattr(made, f"{kind}Distribution")(one.low, one.high, log=one.log)
+            distributions[".".join(path)] = found
+        self.open[n] = self.study.ask(distributions)
+        self.open[n].set_user_attr(DIRECTORY, n)
 
     def runs(self, n_trials: int) -> Iterator[Run]:
         """Yield the runs of all trials; settings are chosen when the first run gets a slot."""
@@ -210,73 +200,59 @@ class _Search:
                 yield from (run for run in runs if run.status.state != NEW)
                 continue
             if n not in self.open:
-                self.report_ended()
-                self.open[n] = self._ask(n)
+                self.tell_ended()
+                self._ask(n)
             for run in self._runs(n, self.open[n].params):
                 if n in self.open:  # Otherwise it was pruned meanwhile.
                     yield run
 
     def pruned(self, active: Sequence[Run]) -> Iterable[Run]:
         """Report new values to the study, and return the runs of rejected trials."""
-        self.report_ended()
+        self.tell_ended()
         rejected = []
         for n, trial in list(self.open.items()):
-            self._report(n)
             of_trial = self._runs(n, trial.params)
+            self._report(trial, of_trial)
             runs = [run for run in active if run in of_trial]
             if runs and trial.should_prune():
-                self._close(n, self.optuna.trial.TrialState.PRUNED)
+                self.study.tell(self.open.pop(n), state=self.optuna.trial.TrialState.PRUNED)
                 rejected += runs
         return rejected
 
-    def report_ended(self) -> None:
-        """Report the trials whose runs are over to the study."""
+    def tell_ended(self) -> None:
+        """Tell the study which trials are over, and their values."""
+        states = self.optuna.trial.TrialState
         for n, trial in list(self.open.items()):
-            state = self._state(self._runs(n, trial.params))
-            if state is not None:
-                self._close(n, state)
+            runs = self._runs(n, trial.params)
+            of_runs = {run.status.state for run in runs}
+            if FAILED in of_runs or of_runs == {FINISHED}:
+                value = self._report(trial, runs)
+                if FAILED in of_runs or value is None:
+                    self.study.tell(self.open.pop(n), state=states.FAIL)
+                else:
+                    self.study.tell(self.open.pop(n), value, state=states.COMPLETE)
 
-    def _report(self, n: int) -> list[tuple[int, float]]:
-        """Report the values that Optuna does not have yet, and return all."""
-        trial = self.open[n]
-        reported = self.study.get_trials(deepcopy=False)[trial.number].intermediate_values
-        values = self._means(self._runs(n, trial.params))
-        for row, value in values:
-            if row not in reported:
-                trial.report(value, row)
-        return values
-
-    def _close(self, n: int, state: Any) -> None:
-        values = self._report(n)
-        last = values[-1][1] if state.name == "COMPLETE" else None
-        self.study.tell(self.open.pop(n), last, state=state)
-
-    def _state(self, runs: Sequence[Run]) -> Any:
-        """Return the state of a trial from its runs; None if it is not over."""
-        states = {run.status.state for run in runs}
-        if FAILED in states:
-            return self.optuna.trial.TrialState.FAIL
-        if states != {FINISHED}:
-            return None
-        for run in runs:
-            columns = {name for row in self._rows(run) for name in row}
+    def _report(self, trial: Any, runs: Sequence[Run]) -> float | None:
+        """Report the means over runs that Optuna does not have yet, and return the last one."""
+        logs = [read_rows(osp.join(r.log_dir, f"run_{r.run_ID}", "progress.csv")) for r in runs]
+        for run, rows in zip(runs, logs):
+            columns = {name for row in rows for name in row}
             # Without a finished episode a run logs no column of episodes.
-            if "ReturnAverage" in columns and self.metric not in columns:
+            is_misspelt = "ReturnAverage" in columns and self.metric not in columns
+            if is_misspelt and run.status.state == FINISHED:
                 raise ValueError(
                     f"metric={self.metric!r} is not a column of run {run.run_ID} in {run.log_dir}"
                     f"{did_you_mean(self.metric, columns)}: launch the search in another directory"
                 )
-        complete = bool(self._means(runs))
-        return self.optuna.trial.TrialState["COMPLETE" if complete else "FAIL"]
-
-    def _rows(self, run: Run) -> list[dict[str, str]]:
-        return read_rows(osp.join(run.log_dir, f"run_{run.run_ID}", "progress.csv"))
-
-    def _means(self, runs: Sequence[Run]) -> list[tuple[int, float]]:
-        """Return rows and means over the runs, for the rows in which all runs have a value."""
-        columns = [[number(row.get(self.metric)) for row in self._rows(run)] for run in runs]
-        means = (float(np.mean(of_row)) for of_row in zip(*columns))
-        return [(row, mean) for row, mean in enumerate(means) if math.isfinite(mean)]
+        reported = self.study.get_trials(deepcopy=False)[trial.number].intermediate_values
+        last = None
+        for row, of_runs in enumerate(zip(*logs)):
+            mean = float(np.mean([number(each.get(self.metric)) for each in of_runs]))
+            if math.isfinite(mean):
+                last = mean
+                if row not in reported:
+                    trial.report(mean, row)
+        return last
 
     def _runs(self, n: int, params: Mapping[str, Any]) -> list[Run]:
         """Return the runs of the trial in directory ``n``."""
@@ -288,13 +264,9 @@ class _Search:
         log_dir = osp.join(self.exp_dir, name)
         return [Run(name, log_dir, run_ID, variant) for run_ID in range(self.runs_per_setting)]
 
-    def _distributions(self) -> dict[str, Any]:
-        made = self.optuna.distributions
-        return {
-            ".".join(path): made.CategoricalDistribution(one.labels())
-            if isinstance(one, Choice)
-            else made.FloatDistribution(one.low, one.high, log=one.log)
-            if isinstance(one, Real)
-            else made.IntDistribution(one.low, one.high, log=one.log)
-            for path, one in self.space.items()
-        }
+
+def _replace_states(runs: Iterable[Run], states: Sequence[str], state: str) -> None:
+    """Write ``state`` for those runs whose state is one of ``states``."""
+    for run in runs:
+        if run.status.state in states:
+            write_status(run.log_dir, run.run_ID, replace(run.status, state=state))

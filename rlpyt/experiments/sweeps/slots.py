@@ -9,23 +9,13 @@ from typing import Any
 
 import torch
 
-from rlpyt.experiments.sweeps import _codes as codes
-from rlpyt.experiments.sweeps.affinity import (
-    affinity_of_slot,
-    encode_affinity,
-    usable_cores,
-)
+from rlpyt.experiments.sweeps import affinity as codes
 from rlpyt.processes.machine import look_at_machine
 
 
 @dataclass(frozen=True)
 class Slot:
-    """CPUs and GPUs of one run.
-
-    Args:
-        options: division of the machine among runs, by the letters of the affinity codes.
-        number: number of this slot, from 0.
-    """
+    """CPUs and GPUs of one run."""
 
     options: dict[str, int]
     number: int = 0
@@ -33,7 +23,7 @@ class Slot:
     @cached_property
     def affinity(self) -> Any:
         """Affinity of the run, in the form that its runner takes."""
-        return affinity_of_slot(self.number, self.options)
+        return codes.affinity_of_slot(self.number, self.options)
 
     @property
     def code(self) -> str:
@@ -62,21 +52,9 @@ class Slot:
         """Whether the run is confined to its CPUs."""
         return bool(self.options.get(codes.SET_AFFINITY, 1))
 
-    def alone(self) -> Slot:
-        """Return as many CPUs and GPUs, numbered from 0, for a cluster that places the run."""
-        options = {**self.options, codes.HYPERTHREAD_OFFSET: 0, codes.N_SOCKET: 1}
-        one = Slot(options)
-        n_cpu = {codes.N_CPU_CORE: len(one.cpus), codes.CPU_PER_RUN: len(one.cpus)}
-        n_gpu = {codes.N_GPU: len(one.gpus), codes.CONTEXTS_PER_GPU: 1}
-        return Slot({**options, **n_cpu, **n_gpu, codes.SET_AFFINITY: 0})
-
 
 def slots_of(affinity_code: str) -> list[Slot]:
-    """Return all slots of a code without a slot.
-
-    Raises:
-        ValueError: if the code is malformed or contradictory, or has no slot.
-    """
+    """Return all slots of a code without a slot."""
     options = codes.decode_affinity(affinity_code)
     slots = [Slot(options, number) for number in range(codes.count_slots(options))]
     if not slots:
@@ -85,6 +63,13 @@ def slots_of(affinity_code: str) -> list[Slot]:
             "are: lower gpr and sgr, the GPUs per run"
         )
     return slots
+
+
+def slot_elsewhere(affinity_code: str) -> Slot:
+    """Return a slot of a code for a cluster, which chooses the CPUs and GPUs."""
+    options = slots_of(affinity_code)[0].options
+    free = {codes.HYPERTHREAD_OFFSET: 0, codes.N_SOCKET: 1, codes.SET_AFFINITY: 0}
+    return Slot({**options, **free})
 
 
 def affinity_code(
@@ -98,24 +83,18 @@ def affinity_code(
     """Return the code for runs that share the CPUs and GPUs that this process may use.
 
     Args:
-        roles: roles of the runs; asynchronous runners and alternating samplers have special
-            affinities.
-        is_local: whether the runs are on this machine; otherwise the code is for a single run, on
-            any machine.
+        roles: roles of the runs, which asynchronous runners and alternating samplers depend on.
+        is_local: whether the runs are on this machine; otherwise the code is for a single run.
         slots: number of runs at a time; None for one on each GPU, or without GPUs one on each
             ``cpus_per_run`` CPUs, within the CPU quota of the container.
-        cpus_per_run: number of CPU cores of each run; None for an equal share, or on a cluster for
-            the smallest number that a run needs.
-        gpus: number of GPUs of all runs together; None for all, or on a cluster for none.
-        gpus_per_run: number of GPUs that train in each run.
-
-    Raises:
-        ValueError: if the machine lacks CPUs or GPUs, or runs need more of them.
+        cpus_per_run: cores of each run; None for an equal share, or on a cluster for the fewest.
+        gpus: GPUs of all runs together; None for all, or on a cluster for none.
+        gpus_per_run: GPUs that train in each run.
     """
     is_async = roles.get("runner") == "async"
     serves = roles.get("sampler") in ("gpu", "alternating")
     machine = look_at_machine()
-    n_core, hyperthread_offset, n_socket = usable_cores()
+    n_core, hyperthread_offset, n_socket = codes.usable_cores()
     if gpus is None:
         gpus = torch.cuda.device_count() if is_local else 0
     elif is_local and gpus > torch.cuda.device_count():
@@ -147,8 +126,16 @@ def affinity_code(
     if not is_async and cpus_per_run % n_optimizer:
         raise ValueError(f"--cpus-per-run {cpus_per_run}: give a multiple of {n_optimizer}")
     if groups and slots > groups:
-        _check_sharing(slots, groups, not is_async and n_optimizer == 1)
-    return encode_affinity(
+        if is_async or n_optimizer > 1:
+            raise ValueError(
+                f"--slots {slots}: give at most {groups}, since asynchronous runs and runs on "
+                "several GPUs do not share GPUs"
+            )
+        if slots % groups:
+            raise ValueError(
+                f"--slots {slots}: give a multiple of {groups}, so that GPUs are shared"
+            )
+    return codes.encode_affinity(
         n_cpu_core=slots * cpus_per_run,
         n_gpu=min(groups, slots) * gpus_per_run,
         contexts_per_gpu=max(1, slots // groups) if groups else 1,
@@ -163,14 +150,3 @@ def affinity_code(
         # A container may have a quota of time on all CPUs.
         set_affinity=machine.n_cpus == len(machine.cpus),
     )
-
-
-def _check_sharing(slots: int, groups: int, may_share: bool) -> None:
-    """Raise ``ValueError`` unless this number of runs can share the GPUs."""
-    if not may_share:
-        raise ValueError(
-            f"--slots {slots}: give at most {groups}, since asynchronous runs and runs on several "
-            "GPUs do not share GPUs"
-        )
-    if slots % groups:
-        raise ValueError(f"--slots {slots}: give a multiple of {groups}, so that GPUs are shared")

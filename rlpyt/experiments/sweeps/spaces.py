@@ -104,10 +104,7 @@ def variant_of(values: Mapping[Path, Any], base: Mapping[str, Any] | None = None
 
 
 def grid_variants(space: Mapping[Path, Sequence[Any]]) -> tuple[list[Config], list[str]]:
-    """Return every combination of values as variants.
-
-    Args:
-        space: values of each setting; the first setting changes slowest.
+    """Return every combination of values as variants; the first setting changes slowest.
 
     Returns:
         The variants as nested dicts, and the log directory of each, such as

@@ -52,12 +52,7 @@ class FailedRun(NamedTuple):
 
 
 class SweepError(RuntimeError):
-    """Error of a sweep in which runs failed.
-
-    Args:
-        failed: runs that failed.
-        total: number of runs in the sweep.
-    """
+    """Error of a sweep in which runs failed."""
 
     def __init__(self, failed: Sequence[FailedRun], total: int) -> None:
         self.failed = list(failed)
@@ -71,17 +66,7 @@ class SweepError(RuntimeError):
 
 
 class Sweep:
-    """Running sweep, which starts runs, watches them and reports their ends.
-
-    Args:
-        exp_dir: directory of the sweep.
-        script: path of a Python file.
-        pool: machine or cluster on which the runs are started.
-        total: number of runs.
-        common_args: arguments of every run.
-        set_egl_device: whether to set ``EGL_DEVICE_ID``.
-        retry_failed: whether to restart runs that failed in an earlier launch.
-        time_limit_s: seconds that each attempt of a run may take; None for no limit.
+    """Running sweep, with arguments of :func:`~rlpyt.experiments.sweeps.launch.run_experiments`.
 
     Attributes:
         failed: runs that failed, in this launch or an earlier one.
@@ -113,15 +98,7 @@ class Sweep:
 
     @contextmanager
     def opened(self, kind: str, content: Any) -> Iterator[None]:
-        """Lock the directory, made if needed, after a check that it belongs to this sweep.
-
-        Args:
-            kind: name of ``content`` in ``sweep.json``.
-            content: plain values that must equal the values of the earlier launch.
-
-        Raises:
-            ValueError: if the directory belongs to another sweep, or another launcher uses it.
-        """
+        """Lock the directory, made if needed, after a check that it belongs to this sweep."""
         script, args = _recorded_script(self.script), list(self.common_args)
         identity = {"script": script, "common_args": args, kind: content}
         try:
@@ -147,12 +124,8 @@ class Sweep:
     ) -> None:
         """Run all missing, interrupted and retried runs, and return when all are over.
 
-        Args:
-            runs: runs in the order of their start; the next one is taken when a slot is free.
-            pruned: function that takes the active runs and returns the ones to end early.
-
-        Raises:
-            SweepError: if runs failed.
+        The next run is taken when a slot is free; of the active ones, those that ``pruned`` returns
+        end early.
         """
         to_start = (run for run in runs if self._has_to_run(run))
         exhausted = False
@@ -180,16 +153,14 @@ class Sweep:
         status = run.status
         if status.state == run_module.FAILED and not self.retry_failed:
             self.failed.append(FailedRun(run.log_dir, run.run_ID, status.exit_code or 0))
-            self._display.skipped(
-                run, "failed earlier; retry_failed=True (--retry-failed) tries it again"
-            )
-            self._count()
-            return False
-        if status.state in (run_module.FINISHED, run_module.PRUNED):
-            self._display.skipped(run, status.state)
-            self._count()
-            return False
-        return True
+            reason = "failed earlier; retry_failed=True (--retry-failed) tries it again"
+        elif status.state in (run_module.FINISHED, run_module.PRUNED):
+            reason = status.state
+        else:
+            return True
+        self._display.skipped(run, reason)
+        self._count()
+        return False
 
     def _start(self, run: Run) -> None:
         number = next(n for n in range(len(self._active) + 1) if n not in self._active)
@@ -310,11 +281,7 @@ def _check_sweep(exp_dir: str, identity: Mapping[str, Any]) -> None:
 
 
 def _wait_for_former_runs(exp_dir: str) -> None:
-    """Wait until guards have ended the runs of a killed launcher.
-
-    Raises:
-        ValueError: if a run does not end.
-    """
+    """Wait until guards have ended the runs of a killed launcher."""
     deadline = time.monotonic() + END_TIMEOUT_S + 5.0
     for path in Path(exp_dir).rglob("status_*.lock"):
         log_dir, run_ID = str(path.parent), int(path.stem.rpartition("_")[2])

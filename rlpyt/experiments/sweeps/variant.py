@@ -44,14 +44,32 @@ def make_variants(*variant_levels: VariantLevel) -> tuple[list[Config], list[str
     Raises:
         ValueError: if the parts of a level differ in length, or two variants share a directory.
     """
-    for level in variant_levels:
-        _check_level(level)
+    for keys, values, dir_names in variant_levels:
+        if len(dir_names) != len(values):
+            raise ValueError(
+                f"dir_names has {len(dir_names)} entries for {len(values)} values of the level"
+                f" with keys {keys}; give one for each"
+            )
+        for value in values:
+            if not isinstance(value, (tuple, list)) or len(value) != len(keys):
+                raise ValueError(
+                    f"values of the level with keys {keys} must be tuples of {len(keys)}, one"
+                    f" value for each key; got {value!r}"
+                )
+        for path in keys:
+            if isinstance(path, str):
+                raise ValueError(
+                    f"keys must be tuples of strings, such as ('env', 'game'); got {path!r}"
+                )
     variants, log_dirs = [], []
     for choice in product(*(range(len(level.values)) for level in variant_levels)):
         variant: Config = {}
         for level, i in zip(variant_levels, choice, strict=True):
-            for path, value in zip(level.keys, level.values[i], strict=True):
-                _set(variant, path, value)
+            for (*parents, last), value in zip(level.keys, level.values[i], strict=True):
+                section = variant
+                for key in parents:
+                    section = section.setdefault(key, {})
+                section[last] = deepcopy(value)
         variants.append(variant)
         dirs = (level.dir_names[i] for level, i in zip(variant_levels, choice, strict=True))
         log_dirs.append(osp.join("", *dirs))
@@ -61,29 +79,6 @@ def make_variants(*variant_levels: VariantLevel) -> tuple[list[Config], list[str
             f"dir_names: two variants would log into {twice!r}; give them different names"
         )
     return variants, log_dirs
-
-
-def _check_level(level: VariantLevel) -> None:
-    if len(level.dir_names) != len(level.values):
-        raise ValueError(
-            f"dir_names has {len(level.dir_names)} entries for {len(level.values)} values of the"
-            f" level with keys {level.keys}; give one for each"
-        )
-    for value in level.values:
-        if not isinstance(value, (tuple, list)) or len(value) != len(level.keys):
-            raise ValueError(
-                f"values of the level with keys {level.keys} must be tuples of {len(level.keys)},"
-                f" one value for each key; got {value!r}"
-            )
-
-
-def _set(config: Config, path: tuple[str, ...], value: Any) -> None:
-    if isinstance(path, str):
-        raise ValueError(f"keys must be tuples of strings, such as ('env', 'game'); got {path!r}")
-    *parents, last = path
-    for key in parents:
-        config = config.setdefault(key, {})
-    config[last] = deepcopy(value)
 
 
 def load_variant(log_dir: str | os.PathLike[str]) -> Config:
@@ -136,12 +131,7 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Config:
 
 
 def changed(base: Config, **sections: dict[str, Any]) -> Config:
-    """Return a deep copy of ``base`` in which values of some sections are replaced.
-
-    Args:
-        base: configuration.
-        sections: keyword arguments to replace or add, by section.
-    """
+    """Return a deep copy of ``base`` with keyword arguments of sections replaced or added."""
     config = deepcopy(base)
     for section, values in sections.items():
         config.setdefault(section, {}).update(deepcopy(values))

@@ -1,10 +1,14 @@
 import csv
+from functools import partial
 
 import numpy as np
 import pytest
 
-from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison
+from rlpyt.experiments.results import comparison
+from rlpyt.experiments.results.comparison import ALL_TASKS
 from rlpyt.experiments.results.runs import STEPS, LoggedRun
+
+Comparison = partial(comparison.Comparison, n_resamples=200)
 
 
 @pytest.fixture
@@ -29,30 +33,30 @@ def read(path):
 
 def test_curves_and_scores_of_one_task(run):
     runs = [run("a", [0, 2, 4]), run("a", [2, 2, 2]), run("b", [5, 5, 5])]
-    comparison = Comparison(runs, score_fraction=0.5)
-    curve = comparison.curves["", "a"]
+    found = Comparison(runs, score_fraction=0.5)
+    curve = found.curves["", "a"]
     assert curve.x.tolist() == [10, 20, 30]
     assert curve.estimate.value.tolist() == [1, 2, 3]
     assert curve.estimate.low.tolist() == [0, 2, 2]
     assert curve.estimate.high.tolist() == [2, 2, 4]
-    assert comparison.scores["", "a"].tolist() == [3, 2]  # Means over the steps 20 and 30.
-    assert comparison.summary["", "a"].value == 2.5
-    assert comparison.improvements["b"].value == 1
-    assert list(comparison.improvements) == ["b"]
-    assert not comparison.notes
+    assert found.scores["", "a"].tolist() == [3, 2]  # Means over the steps 20 and 30.
+    assert found.summary["", "a"].value == 2.5
+    assert found.improvements["b"].value == 1
+    assert list(found.improvements) == ["b"]
+    assert not found.notes
 
 
 def test_curves_end_where_the_shortest_run_ends(run):
     runs = [run("a", [0, 1, 2, 3]), run("a", [4, 4], steps=[8, 24]), run("b", [1, 1, 1, 9])]
-    comparison = Comparison(runs, score_fraction=0.1)
-    curve = comparison.curves["", "a"]
+    found = Comparison(runs, score_fraction=0.1)
+    curve = found.curves["", "a"]
     assert curve.x.tolist() == [10, 20, 24]
     np.testing.assert_allclose(curve.estimate.value, [2, 2.5, 2.7])
-    assert comparison.curves["", "b"].x.tolist() == [10, 20, 30, 40]
+    assert found.curves["", "b"].x.tolist() == [10, 20, 30, 40]
     # Scores are compared after equally many steps: at 24, between the rows of a.
-    np.testing.assert_allclose(comparison.scores["", "a"], [1.4, 4])
-    assert comparison.scores["", "b"] == [1]
-    (note,) = comparison.notes
+    np.testing.assert_allclose(found.scores["", "a"], [1.4, 4])
+    assert found.scores["", "b"] == [1]
+    (note,) = found.notes
     assert "at 24 of 40" in note
     assert str(runs[1].csv_file) in note
     longer = Comparison(runs, min_steps=30)
@@ -62,11 +66,11 @@ def test_curves_end_where_the_shortest_run_ends(run):
 
 def test_runs_without_values_are_left_out(run):
     runs = [run("a", [1]), run("a", []), run("a", ["nan", "nan"])]
-    comparison = Comparison(runs)
-    assert comparison.n_runs("", "a") == 1
-    assert len(comparison.notes) == 2
-    assert "Left out, without a row yet" in comparison.notes[0]
-    assert "Left out, without a number in ReturnAverage" in comparison.notes[1]
+    found = Comparison(runs)
+    assert found.n_runs("", "a") == 1
+    assert len(found.notes) == 2
+    assert "Left out, without a row yet" in found.notes[0]
+    assert "Left out, without a number in ReturnAverage" in found.notes[1]
     with pytest.raises(ValueError, match="(?s)y='ReturnAverage'.*Left out"):
         Comparison(runs[1:])
     begun = run("a", [1])  # No episode has ended, so there is no such column.
@@ -79,17 +83,17 @@ def test_runs_without_values_are_left_out(run):
 
 
 def test_a_single_run_has_no_interval(run):
-    comparison = Comparison([run("a", [1, 2]), run("b", [1, 3]), run("b", [1, 4])])
-    assert np.isnan(comparison.curves["", "a"].estimate.low).all()
-    assert np.isfinite(comparison.curves["", "b"].estimate.low).all()
-    assert np.isnan(comparison.improvements["b"].low)
-    lines = comparison.table().splitlines()
+    found = Comparison([run("a", [1, 2]), run("b", [1, 3]), run("b", [1, 4])])
+    assert np.isnan(found.curves["", "a"].estimate.low).all()
+    assert np.isfinite(found.curves["", "b"].estimate.low).all()
+    assert np.isnan(found.improvements["b"].low)
+    lines = found.table().splitlines()
     assert [line for line in lines if "none: one run only" in line and " 1 " in line]
 
 
 def test_profiles_of_equal_scores_have_a_readable_axis(run):
-    comparison = Comparison([run("a", [500, 500]), run("a", [500, 500])])
-    assert comparison.thresholds[[0, -1]].tolist() == [450, 550]
+    found = Comparison([run("a", [500, 500]), run("a", [500, 500])])
+    assert found.thresholds[[0, -1]].tolist() == [450, 550]
     assert Comparison([run("a", [0, 0])]).thresholds[[0, -1]].tolist() == [-0.1, 0.1]
 
 
@@ -100,15 +104,15 @@ def test_tasks_are_brought_to_one_scale(run):
         *(run("a", [0, value], "large") for value in (100, 200)),
         *(run("b", [0, value], "large") for value in (300, 500)),
     ]
-    comparison = Comparison(runs)
-    assert comparison.tasks == ["large", "small"]
-    value = comparison.summary[ALL_TASKS, "a"].value
+    found = Comparison(runs)
+    assert found.tasks == ["large", "small"]
+    value = found.summary[ALL_TASKS, "a"].value
     assert value == (0 + 0 + 0.25 + 0.25) / 4 * 2 / 2  # Sorted 0, 0, 1/4, 1/4: the middle two.
-    assert comparison.summary[ALL_TASKS, "b"].value == 0.75
-    assert comparison.curves[ALL_TASKS, "b"].estimate.value.tolist() == [-0.25, 0.75]
-    assert comparison.improvements["b"] == (1, 1, 1)
-    assert comparison.profiles["a"].value[0] == 1
-    assert comparison.profiles["a"].value[-1] == 0
+    assert found.summary[ALL_TASKS, "b"].value == 0.75
+    assert found.curves[ALL_TASKS, "b"].estimate.value.tolist() == [-0.25, 0.75]
+    assert found.improvements["b"] == (1, 1, 1)
+    assert found.profiles["a"].value[0] == 1
+    assert found.profiles["a"].value[-1] == 0
     given = Comparison(runs, score_ranges={"small": (0, 10), "large": (0, 1000)})
     assert given.summary[ALL_TASKS, "b"].value == pytest.approx(0.4)
     with pytest.raises(ValueError, match="score_ranges .*'small' .*'smal'"):
@@ -117,12 +121,12 @@ def test_tasks_are_brought_to_one_scale(run):
 
 def test_labels_without_runs_of_a_task_are_not_compared_over_all(run):
     runs = [run(label, [1, 2], task) for label, task in (("a", "x"), ("b", "x"), ("b", "y"))]
-    comparison = Comparison(runs)
-    assert comparison.complete_labels == ["b"]
-    assert comparison.baseline == "b"
-    assert ("x", "a") in comparison.curves
-    assert (ALL_TASKS, "a") not in comparison.curves
-    assert comparison.notes == ["Not compared over all tasks, since runs are missing: a"]
+    found = Comparison(runs)
+    assert found.complete_labels == ["b"]
+    assert found.baseline == "b"
+    assert ("x", "a") in found.curves
+    assert (ALL_TASKS, "a") not in found.curves
+    assert found.notes == ["Not compared over all tasks, since runs are missing: a"]
     neither = Comparison(runs[:1] + runs[2:])
     assert not neither.profiles
     assert not neither.improvements
@@ -130,9 +134,9 @@ def test_labels_without_runs_of_a_task_are_not_compared_over_all(run):
 
 def test_smoothing_changes_curves_and_no_scores(run):
     runs = [run("a", [0, 4, 8])]
-    comparison = Comparison(runs, smooth=2)
-    assert comparison.curves["", "a"].estimate.value.tolist() == [0, 2, 6]
-    assert comparison.scores["", "a"] == [8]
+    found = Comparison(runs, smooth=2)
+    assert found.curves["", "a"].estimate.value.tolist() == [0, 2, 6]
+    assert found.scores["", "a"] == [8]
 
 
 def test_csv_files(run, tmp_path):

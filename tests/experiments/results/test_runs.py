@@ -24,46 +24,42 @@ def write(tmp_path):
     return write_csv
 
 
-def test_columns_in_the_order_asked_for(write):
-    path = write("progress.csv", ["a", "b", "c"], [1, 2.5, 3], [4, 5, 6])
-    columns = read_columns(path, "c", "a")
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("rows", "names", "expected"),
+    [
+        ([["a", "b", "c"], [1, 2.5, 3], [4, 5, 6]], ["c", "a"], [[3, 6], [1, 4]]),
+        # They were mistaken for more columns, and blanks in a key for underscores.
+        (
+            [["a, b", "my key", 'q"'], ["x, y", 1, 2], [3, "nan", 4]],
+            ["a, b", "my key", 'q"'],
+            [[NAN, 3], [1, NAN], [2, 4]],
+        ),
+        (
+            [["a"], *([no_number] for no_number in (" ", "True", "None", "1.0.0"))],
+            ["a"],
+            [[NAN] * 4],
+        ),
+        ([["a", "b"], [1], [2, 3]], ["b"], [[NAN, 3]]),
+        # With a tensorboard writer.
+        ([[STEPS, "Return/Average"], [10, 2]], ["ReturnAverage", "Return/Average"], [[2], [2]]),
+    ],
+)
+def test_columns(write, rows, names, expected):
+    columns = read_columns(write("progress.csv", *rows), *names)
     assert columns.dtype == np.float64
-    assert columns.tolist() == [[3, 6], [1, 4]]
-    assert read_columns(str(path), "b").tolist() == [[2.5, 5]]
+    np.testing.assert_array_equal(columns, expected)
 
 
 def test_rows_by_the_last_part_of_their_names(write, tmp_path):
-    path = write("progress.csv", ["Diagnostics/CumSteps", "Return"], [100, 1], [200, 2])
-    assert [row["CumSteps"] for row in read_rows(path)] == ["100", "200"]
-    assert read_rows(tmp_path / "none.csv") == []
-
-
-def test_keys_and_fields_with_commas_and_blanks(write):
-    """They were mistaken for more columns, and blanks in a key for underscores."""
-    path = write("progress.csv", ["a, b", "my key", 'q"'], ["x, y", 1, 2], [3, "nan", 4])
-    columns = read_columns(path, "a, b", "my key", 'q"')
-    np.testing.assert_array_equal(columns, [[np.nan, 3], [1, np.nan], [2, 4]])
-
-
-@pytest.mark.parametrize("field", ["", "True", "None", "1.0.0"])
-def test_what_is_no_number_is_nan(write, field):
-    path = write("progress.csv", ["a", "b"], [1, field])
-    assert np.isnan(read_columns(path, "b")).all()
-
-
-def test_fields_missing_at_the_end_of_a_row_are_nan(write):
-    path = write("progress.csv", ["a", "b"], [1], [2, 3])
-    np.testing.assert_array_equal(read_columns(path, "b"), [[np.nan, 3]])
-
-
-def test_statistics_of_a_run_with_tensorboard(write):
-    path = write("progress.csv", ["Diagnostics/CumSteps", "Return/Average"], [10, 2.5])
-    assert read_columns(path, "ReturnAverage", "Return/Average", STEPS).tolist() == [
-        [2.5],
-        [2.5],
-        [10],
+    path = write("progress.csv", [STEPS, "Return/Average"], [100, 1], [200, 2.5])
+    assert read_rows(path) == [
+        {"CumSteps": "100", "ReturnAverage": "1"},
+        {"CumSteps": "200", "ReturnAverage": "2.5"},
     ]
-    assert read_rows(path) == [{"CumSteps": "10", "ReturnAverage": "2.5"}]
+    assert read_rows(tmp_path / "none.csv") == []
 
 
 def test_half_a_row_at_the_end_is_left_out(write):

@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 
-from rlpyt.experiments.results.sequential import (
-    SequentialTest,
-    share_of_wins,
-    simulated_shares,
-)
+from rlpyt.experiments.results.sequential import SequentialTest, simulated_shares
+from rlpyt.experiments.results.statistics import probability_of_improvement
 from tests.selection import FULL
 
 N = 20
@@ -35,7 +32,6 @@ def run(test, ours, theirs):
 
 
 def test_shares_are_those_of_pairs():
-    assert share_of_wins(np.array([1.0, 3.0]), np.array([1.0, 2.0])) == (0.5 + 0 + 1 + 1) / 4
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, 1, 5), dtype=np.float32)
     (shares,) = simulated_shares(5, 1)
@@ -70,7 +66,10 @@ def test_it_ends_undecided_only_when_no_further_seeds_can_decide(test):
     for best in (1e9, -1e9):  # The most that the remaining seeds can do.
         later = np.concatenate([ours[:n], np.full(N - n, best)])
         others = np.concatenate([theirs[:n], np.full(N - n, -best)])
-        decisions = [abs(share_of_wins(later[:m], others[:m]) - 0.5) for m in range(n, N + 1)]
+        decisions = [
+            abs(probability_of_improvement([later[:m]], [others[:m]]) - 0.5)
+            for m in range(n, N + 1)
+        ]
         assert (np.array(decisions) < test.critical[n - 1 :]).all()
 
 

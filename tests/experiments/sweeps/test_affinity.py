@@ -67,15 +67,39 @@ def test_code_reads_back():
     assert remove_run_slot(prepend_run_slot(12, "4cpu_0gpu_2cpr")) == (12, "4cpu_0gpu_2cpr")
 
 
-@pytest.mark.parametrize("code", ["4cpu_0gpu_2xyz", "cpu4", "4cpu__1cpr", "-1cpu", ""])
-def test_codes_with_unknown_parts_are_refused(code):
-    with pytest.raises(ValueError, match="affinity_code="):
-        decode_affinity(code)
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        *(
+            (code, "affinity_code=")
+            for code in ("4cpu_0gpu_2xyz", "cpu4", "4cpu__1cpr", "-1cpu", "")
+        ),
+        ("4cpu_0gpu", "lacks cpr"),
+        ("5cpu_0gpu_2cpr", "cpu=5 .*cpr=2"),
+        ("4cpu_2gpu_1sgr", "sgr needs ass"),
+        ("4cpu_0gpu_1cpr_1ass_1sgr", "sgr .* needs gpu"),
+    ],
+)
+def test_codes_that_describe_no_slots_are_refused(code, message):
+    with pytest.raises(ValueError, match=message):
+        get_n_run_slots(code)
 
 
-def test_slot_must_come_first():
-    with pytest.raises(ValueError, match="run slot"):
-        affinity_from_code("4cpu_0gpu_2cpr")
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("4cpu_0gpu_2cpr", "run slot"),
+        ("2slt_4cpu_0gpu_2cpr", "2 slots"),  # It was given cores beyond those of the machine.
+        ("0slt_4cpu_2gpu_2cxg_2gpr", "excludes gpr"),
+        ("0slt_4cpu_2gpu_2cxg_1ass", "excludes ass"),
+        ("0slt_1cpu_1gpu_1ass", "res=1"),
+        ("0slt_8cpu_1gpu_1ass_1sgr", "sgr=1"),
+        ("4slt_8cpu_4gpu_1ass", "slot 4"),
+    ],
+)
+def test_slots_that_cannot_be_are_refused(code, message):
+    with pytest.raises(ValueError, match=message):
+        affinity_from_code(code)
 
 
 @pytest.mark.parametrize(
@@ -96,29 +120,8 @@ def test_number_of_slots(code, n_slots):
 def test_slots_of_cpu_runs_can_be_encoded():
     """Slots were compared with the number of GPUs, so that only slot 0 of a CPU run worked."""
     assert encode(n_cpu_core=4, cpu_per_run=2, run_slot=1) == "1slt_4cpu_0gpu_2cpr_0hto"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_cpu_core": 4, "cpu_per_run": 2, "run_slot": 2}, "slot 2"),
-        ({"n_cpu_core": 5, "cpu_per_run": 2}, "cpu=5 .*cpr=2"),
-        ({"n_gpu": 2, "n_cpu_core": 4, "sample_gpu_per_run": 1}, "sgr needs ass"),
-        ({"async_sample": True, "sample_gpu_per_run": 1}, "sgr .* needs gpu"),
-    ],
-)
-def test_options_that_exclude_each_other_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        encode(**options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"gpu_per_run": 2}, "excludes gpr"), ({"async_sample": True}, "excludes ass")],
-)
-def test_runs_that_share_gpus_have_one_and_are_synchronous(options, message):
-    with pytest.raises(ValueError, match=message):
-        make_affinity(n_cpu_core=4, n_gpu=2, contexts_per_gpu=2, **ONE_SOCKET, **options)
+    with pytest.raises(ValueError, match="slot 2"):
+        encode(n_cpu_core=4, cpu_per_run=2, run_slot=2)
 
 
 def test_quick_code_uses_this_machine():
@@ -216,12 +219,6 @@ def test_two_cores_per_worker():
     assert a.worker_torch_threads == 2
 
 
-def test_slot_after_the_last_is_refused():
-    """It was given cores beyond those of the machine."""
-    with pytest.raises(ValueError, match="2 slots"):
-        affinity_from_code("2slt_4cpu_0gpu_2cpr")
-
-
 @pytest.mark.parametrize(("cpr", "skt"), [*itertools.product([1, 2, 4, 8], [1, 2, 4])])
 def test_slots_share_no_cpu_and_use_all(cpr, skt):
     slots = [
@@ -311,19 +308,6 @@ def test_async_optimizer_without_cores_of_its_own_shares_them():
     """No code could say so."""
     a = affinity_from_code("0slt_2cpu_0gpu_2cpr_0hto_0res_1ass")
     assert halves(a) == ([((0, 1), None)], [((0, 1), None)])
-
-
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        ("0slt_1cpu_1gpu_1ass", "res=1"),
-        ("0slt_8cpu_1gpu_1ass_1sgr", "sgr=1"),
-        ("4slt_8cpu_4gpu_1ass", "slot 4"),
-    ],
-)
-def test_async_that_cannot_be_is_refused(code, message):
-    with pytest.raises(ValueError, match=message):
-        affinity_from_code(code)
 
 
 def test_machine_is_described(monkeypatch):

@@ -48,25 +48,18 @@ def launch(exp_dir, script, names, n_seeds=1, **kwargs):
     run_experiments(script, TWO_SLOTS, str(exp_dir), n_seeds, variants, names, **kwargs)
 
 
-def test_finished_runs_are_not_touched(script, tmp_path, capfd):
+def test_finished_runs_are_not_touched_and_further_seeds_are_added(script, tmp_path, capfd):
     """Their results used to be emptied."""
     launch(tmp_path / "s", script, ["a", "b"])
     before = content(tmp_path / "s")
     assert len(before) == 2 * 5
-    launch(tmp_path / "s", script, ["a", "b"])
-    assert content(tmp_path / "s") == before
-    assert "skipped   a run 0: finished" in capfd.readouterr().out
-    text = (tmp_path / "s" / "num_launched.txt").read_text()
-    assert text == "Experiments launched so far: 2 out of 2.\n"
-
-
-def test_further_seeds_are_added(script, tmp_path):
-    launch(tmp_path / "s", script, ["a"])
-    before = content(tmp_path / "s")
-    launch(tmp_path / "s", script, ["a"], n_seeds=2)
+    launch(tmp_path / "s", script, ["a", "b"], n_seeds=2)
     after = content(tmp_path / "s")
     assert {path: after[path] for path in before} == before
-    assert len(after) == 2 * len(before) - 1  # They share the variant.
+    assert len(after) == 2 * (2 * 5 - 1)  # The seeds share the variant.
+    assert "skipped   a run 0: finished" in capfd.readouterr().out
+    text = (tmp_path / "s" / "num_launched.txt").read_text()
+    assert text == "Experiments launched so far: 4 out of 4.\n"
 
 
 def test_failed_runs_are_tried_again_if_asked(script, tmp_path):
@@ -227,19 +220,15 @@ def test_directory_of_another_sweep(script, tmp_path):
         launch(tmp_path / "s", script, ["a", "b"])
     with pytest.raises(ValueError, match="common_args="):
         launch(tmp_path / "s", script, ["a"], common_args=("x",))
-    (tmp_path / "s" / "sweep.json").unlink()
-    with pytest.raises(ValueError, match=r"has no sweep\.json"):
-        launch(tmp_path / "s", script, ["a"])
-    assert content(tmp_path / "s") == before
-
-
-def test_second_launcher(script, tmp_path):
-    launch(tmp_path / "s", script, ["a"])
     with (
         run.locked(str(tmp_path / "s" / "sweep.lock")),
         pytest.raises(ValueError, match="launcher"),
     ):
         launch(tmp_path / "s", script, ["a"])
+    (tmp_path / "s" / "sweep.json").unlink()
+    with pytest.raises(ValueError, match=r"has no sweep\.json"):
+        launch(tmp_path / "s", script, ["a"])
+    assert content(tmp_path / "s") == before
 
 
 def test_run_that_is_still_at_work(script, tmp_path, monkeypatch):
@@ -262,7 +251,12 @@ def test_run_that_is_still_at_work(script, tmp_path, monkeypatch):
         ({"affinity_code": "3slt_" + TWO_SLOTS}, ValueError, "slt"),
         ({"affinity_code": "4cpu_1gpu_2gpr"}, ValueError, "4cpu_1gpu_2gpr"),
         ({"affinity_code": "99cpu_99gpu_0saf_0hto"}, ValueError, "has GPU"),
+        ({"affinity_code": "99cpu_0gpu_1cpr"}, ValueError, "CPU"),
         ({"script": "no/script.py"}, FileNotFoundError, r"no/script\.py"),
+        ({"log_dirs": []}, ValueError, "log_dirs has 0 entries for 1"),
+        ({"runs_args": [(), ()]}, ValueError, "runs_args has 2"),
+        ({"runs_per_setting": 0}, ValueError, "runs_per_setting=0"),
+        ({"variants": [{}, {}], "log_dirs": ["a", "a"]}, ValueError, "log_dirs.*'a'"),
     ],
 )
 def test_bad_input(script, tmp_path, changes, error, message):

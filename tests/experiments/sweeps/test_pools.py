@@ -10,7 +10,7 @@ from rlpyt.experiments.sweeps import pools, run
 from rlpyt.experiments.sweeps.affinity import affinity_from_code, encode_affinity
 from rlpyt.experiments.sweeps.launch import SweepError, run_experiments
 from rlpyt.experiments.sweeps.pools import LocalSlots, RayCluster, SlurmCluster
-from rlpyt.experiments.sweeps.slots import slots_of
+from rlpyt.experiments.sweeps.slots import slot_elsewhere
 from tests.selection import FULL
 from tests.waiting import wait_until
 
@@ -131,10 +131,9 @@ def test_missing_packages(monkeypatch, module, make, command):
 )
 def test_resources_of_one_slot(kwargs, n_cpu, n_gpu, runs_per_gpu):
     code = encode_affinity(8, hyperthread_offset=8, n_socket=2, **kwargs)
-    shared = slots_of(code)[-1]
-    slot = shared.alone()
+    slot = slot_elsewhere(code)
     assert (slot.cpus, slot.gpus) == (list(range(n_cpu)), list(range(n_gpu)))
-    assert shared.options.get("cxg", 1) == runs_per_gpu
+    assert slot.options.get("cxg", 1) == runs_per_gpu
     affinity = affinity_from_code(slot.code)
     halves = affinity if isinstance(affinity, list) else [affinity]
     assert sorted(cpu for half in halves for cpu in half.all_cpus) == list(range(n_cpu))

@@ -63,23 +63,15 @@ def test_state_after_each_kind_of_end(tmp_path, program, state, code):
     assert not is_alive(str(tmp_path), 0)
 
 
-def test_finished_run_is_not_started_again(tmp_path):
-    for _ in range(2):
-        assert run.run_to_end(command(tmp_path, "print('begun')")) == 0
-    assert (tmp_path / "launch_0.log").read_text() == "begun\n"
-    assert read_status(str(tmp_path), 0).attempt == 1
-
-
 def test_output_of_all_attempts_is_kept(tmp_path):
     for n in (1, 2):
-        run.run_to_end(command(tmp_path, f"print('try', {n}); raise SystemExit(1)"))
+        program = (
+            "import os; print('try', os.environ['N']); raise SystemExit(os.environ['N'] == '1')"
+        )
+        run.run_to_end(command(tmp_path, program, env={"N": str(n)}))
+    assert run.run_to_end(command(tmp_path, "print('try', 3)")) == 0  # It has finished.
     assert (tmp_path / "launch_0.log").read_text() == "try 1\ntry 2\n"
     assert read_status(str(tmp_path), 0).attempt == 2
-
-
-def test_environment_is_extended(tmp_path):
-    run.run_to_end(command(tmp_path, "import os; print(os.environ['ADDED'])", env={"ADDED": "x"}))
-    assert (tmp_path / "launch_0.log").read_text() == "x\n"
 
 
 def test_run_at_work_is_not_started_twice(tmp_path):

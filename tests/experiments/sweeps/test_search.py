@@ -138,6 +138,8 @@ def test_a_search_whose_trials_have_no_number_is_no_success(tmp_path, script, op
     script.write_text(script.read_text().replace("range(1, 4)", "()"))
     with pytest.raises(ValueError, match="metric='Score'"):
         search(tmp_path, script, 2)
+    with pytest.raises(ValueError, match="another sweep, with search"):
+        search(tmp_path, script, 2, space={**SPACE, ("algo", "x"): Real(0, 1)})
 
 
 def test_a_killed_search_goes_on(script, tmp_path, optuna):
@@ -167,13 +169,6 @@ def test_a_killed_search_goes_on(script, tmp_path, optuna):
     (tmp_path / "s" / "optuna.log").unlink()
     with pytest.raises(ValueError, match=r"optuna\.log"):
         search(tmp_path, script, 4)
-
-
-def test_failed_trial_does_not_stop_the_others(script, tmp_path, optuna):
-    (tmp_path / "s" / "trial_0000").mkdir(parents=True)
-    (tmp_path / "s" / "trial_0000" / "broken").touch()
-    study = search(tmp_path, script, 2)
-    assert [t.state.name for t in study.trials] == ["FAIL", "COMPLETE"]
 
 
 def test_pruning(script, tmp_path, optuna):
@@ -208,9 +203,3 @@ def test_bad_input(script, tmp_path, monkeypatch):
     with pytest.raises(KeyError, match="kind"):
         search(tmp_path, script, 1, config={"algo": {"x": 0}, "runner": {"n_steps": 1}})
     assert not (tmp_path / "s").exists()
-
-
-def test_directory_of_another_search(script, tmp_path, optuna):
-    search(tmp_path, script, 1)
-    with pytest.raises(ValueError, match="another sweep, with search"):
-        search(tmp_path, script, 1, space={**SPACE, ("algo", "x"): Real(0, 1)})

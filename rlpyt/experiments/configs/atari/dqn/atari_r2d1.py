@@ -1,5 +1,6 @@
 """R2D1 on Atari games."""
 
+from rlpyt.experiments.configs.atari.dqn.atari_dqn import STICKY
 from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
@@ -48,9 +49,7 @@ def evaluated_in(n_envs: int) -> dict[str, int]:
     return dict(eval_n_envs=n_envs, eval_max_steps=int(28e3 * n_envs))
 
 
-configs["r2d1_sticky"] = changed(
-    configs["r2d1"], env=dict(repeat_action_probability=0.25, episodic_lives=False)
-)
+configs["r2d1_sticky"] = changed(configs["r2d1"], env=STICKY)
 configs["r2d1_long"] = changed(
     configs["r2d1"],
     roles=dict(sampler="gpu"),

@@ -1,5 +1,6 @@
 """A2C with a feed-forward network on Atari games."""
 
+from rlpyt.experiments.configs.atari.dqn.atari_dqn import STICKY
 from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
@@ -28,7 +29,4 @@ configs["2gpu"] = changed(
     sampler=dict(batch_B=16),
     affinity=dict(processes=2),
 )
-# Machado et al. 2018, arXiv:1709.06009.
-configs["sticky"] = changed(
-    configs["0"], env=dict(repeat_action_probability=0.25, episodic_lives=False)
-)
+configs["sticky"] = changed(configs["0"], env=STICKY)

@@ -1,28 +1,23 @@
 """PPO with a feed-forward network on Atari games."""
 
+from rlpyt.experiments.configs.atari.dqn.atari_dqn import STICKY
+from rlpyt.experiments.configs.atari.pg.atari_ff_a2c import configs as a2c_configs
 from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
 
-configs["0"] = dict(
-    roles=dict(algo="ppo", env="atari"),
-    agent={},
+configs["0"] = changed(
+    a2c_configs["0"],
+    roles=dict(algo="ppo"),
     algo=dict(
-        discount=0.99,
         learning_rate=1e-3,
         value_loss_coeff=1.0,
-        entropy_loss_coeff=0.01,
-        clip_grad_norm=1.0,
         gae_lambda=0.98,
         minibatches=4,
         epochs=4,
         linear_lr_schedule=True,
     ),
-    env=dict(game="pong"),
-    model=dict(orthogonal_init=True),
-    optim={},
-    runner=dict(n_steps=50e6, log_interval_steps=1e5),
-    sampler=dict(batch_T=64, batch_B=32, max_decorrelation_steps=1000),
+    sampler=dict(batch_T=64),
 )
 
 # Smaller batches, more minibatches, normalized advantages and a constant learning rate, for Pong in
@@ -43,7 +38,4 @@ configs["short"] = changed(
     runner=dict(n_steps=1.2e6, log_interval_steps=2.5e4),
     sampler=dict(batch_T=128, batch_B=8),
 )
-# Machado et al. 2018, arXiv:1709.06009.
-configs["sticky"] = changed(
-    configs["short"], env=dict(repeat_action_probability=0.25, episodic_lives=False)
-)
+configs["sticky"] = changed(configs["short"], env=STICKY)

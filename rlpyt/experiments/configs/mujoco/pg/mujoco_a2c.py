@@ -30,29 +30,29 @@ configs["a2c_1M_lstm"] = changed(configs["a2c_1M"], roles=dict(agent="mujoco_lst
 # are too few to reduce a standard deviation of 0.6 or 1.
 configs["a2c_1M_normalized"] = changed(
     configs["a2c_1M"],
-    algo={
-        "learning_rate": 5e-4,
-        "clip_grad_norm": 0.5,
-        "gae_lambda": 0.9,
-        "normalize_advantage": False,
-        "normalize_return": True,
-    },
-    model={"normalize_observation": True, "init_log_std": -2.0, "mu_nonlinearity": None},
-    sampler={"batch_T": 8, "batch_B": 4},
+    algo=dict(
+        learning_rate=5e-4,
+        clip_grad_norm=0.5,
+        gae_lambda=0.9,
+        normalize_advantage=False,
+        normalize_return=True,
+    ),
+    model=dict(normalize_observation=True, init_log_std=-2.0, mu_nonlinearity=None),
+    sampler=dict(batch_T=8, batch_B=4),
 )
 
 # More environments and noise, RMSprop, and a decaying learning rate: agents learn Walker2d with
 # these settings, but not with the ones above.
 configs["a2c_1M_rmsprop"] = changed(
     configs["a2c_1M_normalized"],
-    algo={
-        "learning_rate": 7e-4,
-        "entropy_loss_coeff": 0.01,
-        "OptimCls": torch.optim.RMSprop,
-        "gae_lambda": 0.95,
-        "linear_lr_schedule": True,
-    },
-    model={"init_log_std": -0.5},
-    optim={"alpha": 0.99, "eps": 1e-5},
-    sampler={"batch_T": 5, "batch_B": 16},
+    algo=dict(
+        learning_rate=7e-4,
+        entropy_loss_coeff=0.01,
+        OptimCls=torch.optim.RMSprop,
+        gae_lambda=0.95,
+        linear_lr_schedule=True,
+    ),
+    model=dict(init_log_std=-0.5),
+    optim=dict(alpha=0.99, eps=1e-5),
+    sampler=dict(batch_T=5, batch_B=16),
 )

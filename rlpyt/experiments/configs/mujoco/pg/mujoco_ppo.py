@@ -1,29 +1,23 @@
 """PPO on MuJoCo tasks."""
 
+from rlpyt.experiments.configs.mujoco.pg.mujoco_a2c import configs as a2c_configs
 from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
 
-configs["ppo_1M_serial"] = dict(
-    roles=dict(algo="ppo", agent="mujoco"),
-    agent={},
+configs["ppo_1M_serial"] = changed(
+    a2c_configs["a2c_1M"],
+    roles=dict(algo="ppo"),
     algo=dict(
-        discount=0.99,
         learning_rate=3e-4,
         value_loss_coeff=1.0,
-        entropy_loss_coeff=0.0,
-        clip_grad_norm=1e6,
         gae_lambda=0.95,
         minibatches=32,
         epochs=10,
         ratio_clip=0.2,
-        normalize_advantage=True,
         linear_lr_schedule=True,
     ),
-    env=dict(id="Hopper-v5"),
-    model={},
-    optim={},
-    runner=dict(n_steps=1e6, log_interval_steps=2048 * 10),
+    runner=dict(log_interval_steps=2048 * 10),
     sampler=dict(batch_T=2048, batch_B=1, max_decorrelation_steps=0),
 )
 configs["ppo_1M_cpu"] = changed(
