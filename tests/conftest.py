@@ -77,6 +77,14 @@ def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
+def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Lines that are logged."""
+    lines: list[str] = []
+    monkeypatch.setattr(logger, "log", lambda text, *args, **kwargs: lines.append(text))
+    return lines
+
+
+@pytest.fixture
 def process_group(tmp_path: Path) -> Iterator[None]:
     """A process group of this process alone, which ends after the models of the test.
 

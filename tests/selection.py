@@ -36,5 +36,5 @@ def selected(cells, aspects=pairs_of):
 
 
 def each_once(*values):
-    """Cells that have each of the values, if it hardly matters which of them meet."""
-    return selected(itertools.product(*values), aspects=set)
+    """Cells that have each value in its place, if it hardly matters which of them meet."""
+    return selected(itertools.product(*values), aspects=lambda cell: set(enumerate(cell)))

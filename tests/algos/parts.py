@@ -1,9 +1,5 @@
 """Batches as a sampler gives them, and algorithms set up for them."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
 from rlpyt.algos.dqn.dqn import DQN
@@ -14,7 +10,7 @@ from tests.agents.parts import VectorDqnAgent, made
 SPEC = BatchSpec(T=4, B=2)
 
 
-def examples(image: bool = False) -> dict[str, Any]:
+def examples(image=False):
     """One of everything that is sampled."""
     return {
         "observation": np.zeros((2, 5, 5), np.uint8) if image else np.zeros(3, np.float32),
@@ -26,7 +22,7 @@ def examples(image: bool = False) -> dict[str, Any]:
     }
 
 
-def batch(rng: np.random.Generator, spec: BatchSpec = SPEC, done: float = 0.2) -> Any:
+def batch(rng, spec=SPEC, done=0.2):
     """A sampler's batch of random data: reward is the action, plus the first observed number."""
     observation = rng.standard_normal((*spec, 3)).astype(np.float32)
     action = rng.integers(4, size=spec)
@@ -54,13 +50,13 @@ SETTINGS = {
 }
 
 
-def make_algo(AlgoCls: Any = DQN, agent: Any = None, **settings: Any) -> Any:
+def make_algo(AlgoCls=DQN, agent=None, **settings):
     """An algorithm set up in one process."""
     algo = AlgoCls(**{**SETTINGS, **settings})
     return initialized(algo, agent)
 
 
-def initialized(algo: Any, agent: Any = None, **kwargs: Any) -> Any:
+def initialized(algo, agent=None, **kwargs):
     """``algo``, initialized."""
     settings = {
         "agent": agent or made(VectorDqnAgent()),
@@ -74,7 +70,7 @@ def initialized(algo: Any, agent: Any = None, **kwargs: Any) -> Any:
     return algo
 
 
-def run(algo: Any, first_itr: int, last_itr: int, make_batch: Any = batch) -> list[Any]:
+def run(algo, first_itr, last_itr, make_batch=batch):
     """Iterations with the same data for the same iteration."""
     return [
         algo.optimize_agent(itr, make_batch(np.random.default_rng(itr)))

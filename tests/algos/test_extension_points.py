@@ -1,9 +1,6 @@
 """What research code changed in replay algorithms by copying them: each is one small method."""
 
-from __future__ import annotations
-
 from collections import namedtuple
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,15 +14,15 @@ from rlpyt.utils.quick_args import save__init__args
 from tests.algos.parts import SETTINGS, initialized, make_algo, run
 
 
-def test_extra_loss_term() -> None:
+def test_extra_loss_term():
     class Regularised(DQN):
-        def loss(self, samples: Any) -> Any:
+        def loss(self, samples):
             loss, td_abs_errors = super().loss(samples)
             return loss + 1000 * sum(
                 p.square().sum() for p in self.agent.parameters()
             ), td_abs_errors
 
-    def norm(algo: Any) -> float:
+    def norm(algo):
         run(algo, 0, 10)
         return float(sum(p.detach().square().sum() for p in algo.agent.parameters()))
 
@@ -35,13 +32,13 @@ def test_extra_loss_term() -> None:
     assert norm(make_algo(Regularised)) < plain
 
 
-def test_extra_info() -> None:
+def test_extra_info():
     class Informed(DQN):
-        def __init__(self, **kwargs: Any) -> None:
+        def __init__(self, **kwargs):
             super().__init__(**kwargs)
             self.opt_info_fields = (*OptInfo._fields, "meanReturn", "done")
 
-        def _get_loss_values(self, samples: Any) -> dict[str, Any]:
+        def _get_loss_values(self, samples):
             values = super()._get_loss_values(samples)
             return {
                 **values,
@@ -55,18 +52,18 @@ def test_extra_info() -> None:
     assert len(info.loss) == len(info.meanReturn) == len(info.done) == 4
 
 
-def test_extra_field_in_the_replay() -> None:
+def test_extra_field_in_the_replay():
     Mine = namedarraytuple("Mine", (*SamplesToBuffer._fields, "lives"))
 
     class WithLives(DQN):
-        def examples_to_buffer(self, examples: Any) -> Any:
+        def examples_to_buffer(self, examples):
             return Mine(*super().examples_to_buffer(examples), lives=np.int64(0))
 
-        def samples_to_buffer(self, samples: Any) -> Any:
+        def samples_to_buffer(self, samples):
             lives = samples.agent.action + 10
             return Mine(*super().samples_to_buffer(samples), lives=lives)
 
-        def loss(self, samples: Any) -> Any:
+        def loss(self, samples):
             assert torch.equal(samples.lives, samples.action + 10)
             return super().loss(samples)
 
@@ -75,9 +72,9 @@ def test_extra_field_in_the_replay() -> None:
         assert len(run(algo, 0, 3)[-1].loss) == 4
 
 
-def test_another_gradient_clip() -> None:
+def test_another_gradient_clip():
     class ByValue(DQN):
-        def clip_gradients(self, parameters: Any) -> Any:
+        def clip_gradients(self, parameters):
             norm = super().clip_gradients(parameters)
             torch.nn.utils.clip_grad_value_(parameters, 1e-4)
             return norm
@@ -91,11 +88,11 @@ def test_another_gradient_clip() -> None:
     assert max(changes).item() == pytest.approx(1e-4, rel=0.1)
 
 
-def test_order_of_one_iteration() -> None:
-    calls: list[str] = []
+def test_order_of_one_iteration():
+    calls = []
 
-    def spied(name: str) -> Any:
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def spied(name):
+        def method(self, *args, **kwargs):
             calls.append(name)
             return getattr(super(Spy, self), name)(*args, **kwargs)
 
@@ -123,11 +120,9 @@ def test_order_of_one_iteration() -> None:
     assert calls == list(names)
 
 
-def test_replay_made_by_the_subclass() -> None:
+def test_replay_made_by_the_subclass():
     class Mine(DQN):
-        def initialize_replay_buffer(
-            self, examples: Any, batch_spec: Any, async_: bool = False
-        ) -> None:
+        def initialize_replay_buffer(self, examples, batch_spec, async_=False):
             self.replay_buffer = UniformReplayBuffer(
                 example=self.examples_to_buffer(examples), size=40, B=batch_spec.B, n_step_return=1
             )
@@ -137,14 +132,14 @@ def test_replay_made_by_the_subclass() -> None:
     run(algo, 0, 3)
 
 
-def test_optimize_agent_written_by_hand() -> None:
+def test_optimize_agent_written_by_hand():
     """As most forks have it: the loop of the published code with a few changed lines."""
     Info = namedtuple("Info", ["loss", "mine"])
 
     class Mine(DQN):
         opt_info_fields = Info._fields
 
-        def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
+        def optimize_agent(self, itr, samples=None, sampler_itr=None):
             itr = itr if sampler_itr is None else sampler_itr
             if samples is not None:
                 self.replay_buffer.append_samples(self.samples_to_buffer(samples))
@@ -179,9 +174,9 @@ def test_optimize_agent_written_by_hand() -> None:
     assert by_hand.update_counter == ours.update_counter
 
 
-def test_optimizer_made_by_the_subclass() -> None:
+def test_optimizer_made_by_the_subclass():
     class Mine(DQN):
-        def optim_initialize(self, rank: int = 0) -> None:
+        def optim_initialize(self, rank=0):
             self.rank = rank
             self.optimizer = self.OptimCls(
                 self.agent.parameters(), lr=self.learning_rate, **self.optim_kwargs
@@ -195,15 +190,15 @@ def test_optimizer_made_by_the_subclass() -> None:
 # --- Constructors -------------------------------------------------------------------------------
 
 
-def test_batch_size_may_be_computed() -> None:
+def test_batch_size_may_be_computed():
     # The constructor tried to set it.
     class Mine(DQN):
-        def __init__(self, n_parts: int = 2, **kwargs: Any) -> None:
+        def __init__(self, n_parts=2, **kwargs):
             super().__init__(**kwargs)
             save__init__args(locals())
 
         @property
-        def batch_size(self) -> int:
+        def batch_size(self):
             return self._batch_size * self.n_parts
 
     algo = initialized(Mine(**{**SETTINGS, "batch_size": 4}))
@@ -211,39 +206,30 @@ def test_batch_size_may_be_computed() -> None:
     run(algo, 0, 3)
 
 
-def test_settings_of_an_algorithm_that_has_none() -> None:
+def test_settings_of_an_algorithm_that_has_none():
     class Mine(RlAlgorithm):
-        def __init__(self) -> None:
+        def __init__(self):
             pass
 
     algo = Mine()
     assert (algo.discount, algo.clip_grad_norm, algo.min_itr_learn) == (1.0, None, 0)
     with pytest.raises(AttributeError, match="q_lambda"):
-        _ = algo.q_lambda  # type: ignore[attr-defined]
+        _ = algo.q_lambda
 
 
 # --- Base ---------------------------------------------------------------------------------------
 
 
-def test_abstract_methods_name_their_class() -> None:
+def test_abstract_methods_name_their_class():
     class Mine(RlAlgorithm):
         pass
 
     algo = Mine()
     for call in (
-        lambda: algo.initialize(None, 1, None, True, {}),  # type: ignore[arg-type]
-        lambda: algo.async_initialize(None, 1, None, True, {}),  # type: ignore[arg-type]
+        lambda: algo.initialize(None, 1, None, True, {}),
+        lambda: algo.async_initialize(None, 1, None, True, {}),
         lambda: algo.optimize_agent(0),
     ):
         with pytest.raises(NotImplementedError, match="Mine"):
             call()
     assert (algo.opt_info_fields, algo.bootstrap_value, algo.update_counter) == ((), False, 0)
-
-
-def test_settings_that_ours_have_by_default_are_stored() -> None:
-    class Mine(RlAlgorithm):
-        def __init__(self, discount: float = 0.9, batch_size: int = 5) -> None:
-            save__init__args(locals())
-
-    algo = Mine(discount=0.5, batch_size=7)
-    assert (algo.discount, algo.batch_size, algo._batch_size) == (0.5, 7, 7)

@@ -1,9 +1,6 @@
 """Steps of optimizers: taken where loss and gradient are finite, and resumed from a snapshot."""
 
-from __future__ import annotations
-
 import copy
-from typing import Any
 
 import pytest
 import torch
@@ -17,7 +14,7 @@ class Algo(RlAlgorithm):
 
     opt_info_fields = ("loss", "gradNorm")
 
-    def __init__(self, OptimCls: Any, clip_grad_norm: float | None = None, **kwargs: Any) -> None:
+    def __init__(self, OptimCls, clip_grad_norm=None, **kwargs):
         self.OptimCls, self.optim_kwargs, self.learning_rate = OptimCls, kwargs, 0.1
         self.clip_grad_norm = clip_grad_norm
         self.parameters = [
@@ -26,7 +23,7 @@ class Algo(RlAlgorithm):
         ]
         self.optimizer = self.make_optimizer(self.parameters)
 
-    def update(self, *factors: float) -> Any:
+    def update(self, *factors):
         opt_info = self._get_empty_optim_info()
         for factor in factors:
             loss = factor * sum((p**2).sum() for p in self.parameters)
@@ -35,12 +32,12 @@ class Algo(RlAlgorithm):
             self.update_counter += 1
         return self.fetch_opt_info(opt_info)
 
-    def values(self) -> list[Any]:
+    def values(self):
         state = self.optimizer.state_dict()["state"]
         return [*(p.tolist() for p in self.parameters), str(state)]
 
 
-OPTIMIZERS: dict[str, tuple[Any, dict[str, Any]]] = {
+OPTIMIZERS = {
     "adam": (torch.optim.Adam, {}),
     "adam without fused kernel": (torch.optim.Adam, {"foreach": True}),
     "adamw": (torch.optim.AdamW, {"weight_decay": 0.3}),
@@ -51,7 +48,7 @@ OPTIMIZERS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("factor", [float("nan"), float("inf")])
-def test_steps_that_are_not_finite_are_skipped(name: str, factor: float) -> None:
+def test_steps_that_are_not_finite_are_skipped(name, factor):
     OptimCls, kwargs = OPTIMIZERS[name]
     algo, twin = Algo(OptimCls, **kwargs), Algo(OptimCls, **kwargs)
     algo.update(1.0, 0.5)
@@ -66,7 +63,7 @@ def test_steps_that_are_not_finite_are_skipped(name: str, factor: float) -> None
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_steps_are_those_of_torch(name: str) -> None:
+def test_steps_are_those_of_torch(name):
     OptimCls, kwargs = OPTIMIZERS[name]
     algo, twin = Algo(OptimCls, **kwargs), Algo(OptimCls, **kwargs)
     for factor in (1.0, 0.5, 2.0):
@@ -78,17 +75,17 @@ def test_steps_are_those_of_torch(name: str) -> None:
 
 
 @pytest.mark.parametrize("when", ["pre", "post"])
-def test_hooks_of_adam_run_in_every_step(when: str) -> None:
+def test_hooks_of_adam_run_in_every_step(when):
     algo = Algo(torch.optim.Adam)
     algo.update(1.0)
-    calls: list[Any] = []
+    calls = []
     hook = getattr(algo.optimizer, f"register_step_{when}_hook")
     hook(lambda optimizer, *_: calls.append(optimizer))
     algo.update(1.0, 1.0)
     assert calls == [algo.optimizer] * 2
 
 
-def test_a_schedule_counts_the_steps_of_a_resumed_optimizer() -> None:
+def test_a_schedule_counts_the_steps_of_a_resumed_optimizer():
     first, resumed = Algo(torch.optim.Adam), Algo(torch.optim.Adam)
     first.update(1.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(resumed.optimizer, lambda i: 1 / (i + 1))
@@ -97,7 +94,7 @@ def test_a_schedule_counts_the_steps_of_a_resumed_optimizer() -> None:
     schedule.step()  # Without a step before, torch warns, which is an error in tests.
 
 
-def test_parameters_without_gradient_keep_their_values() -> None:
+def test_parameters_without_gradient_keep_their_values():
     algo = Algo(torch.optim.Adam)
     unused = torch.nn.Parameter(torch.ones(1))
     algo.optimizer.add_param_group({"params": [unused], "lr": 0.5})
@@ -106,7 +103,7 @@ def test_parameters_without_gradient_keep_their_values() -> None:
     assert algo.optimizer.state_dict()["state"].keys() == {0, 1}
 
 
-def test_clipping_by_hand() -> None:
+def test_clipping_by_hand():
     algo = Algo(torch.optim.SGD, clip_grad_norm=0.5)
     before = [p.detach().clone() for p in algo.parameters]
     info = algo.update(1.0)
@@ -116,14 +113,14 @@ def test_clipping_by_hand() -> None:
         torch.testing.assert_close(parameter.detach(), old - 0.1 * 2 * old * 0.5 / norm)
 
 
-def test_numbers_are_fetched_once() -> None:
+def test_numbers_are_fetched_once():
     info = Algo(torch.optim.SGD).update(1.0, 1.0)
     assert info.loss[0] == 18.0
     assert [type(x) for x in info.loss + info.gradNorm] == [float] * 4
 
 
 @pytest.mark.parametrize("is_fused", [True, False])
-def test_continues_from_a_loaded_state(is_fused: bool) -> None:
+def test_continues_from_a_loaded_state(is_fused):
     first = Algo(torch.optim.Adam, fused=is_fused)
     first.update(1.0, 2.0)
     resumed = Algo(torch.optim.Adam)
@@ -139,7 +136,7 @@ def test_continues_from_a_loaded_state(is_fused: bool) -> None:
         torch.testing.assert_close(mine, other)
 
 
-def test_a_loaded_state_is_a_copy() -> None:
+def test_a_loaded_state_is_a_copy():
     # Two learners of one process shared their moments after one had taken the other's state.
     first, second = Algo(torch.optim.Adam), Algo(torch.optim.Adam)
     first.update(1.0)
@@ -150,7 +147,7 @@ def test_a_loaded_state_is_a_copy() -> None:
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
-def test_gradients_of_each_loss_alone(is_reversed: bool) -> None:
+def test_gradients_of_each_loss_alone(is_reversed):
     # What a later loss added to the gradients of an earlier one was stepped along too.
     algo = Algo(torch.optim.SGD)
     first, second = algo.parameters
@@ -171,27 +168,27 @@ class OwnStep(torch.optim.Adam):
     """A subclass, which may have its own step."""
 
 
-def parameters(dtype: torch.dtype = torch.float32, device: str = "cpu") -> list[Any]:
+def parameters(dtype=torch.float32, device="cpu"):
     return [torch.nn.Parameter(torch.ones(3, dtype=dtype, device=device)) for _ in range(2)]
 
 
-def kernel(OptimCls: Any, parameters: list[Any], **kwargs: Any) -> Any:
+def kernel(OptimCls, parameters, **kwargs):
     return make_optimizer(OptimCls, parameters, 0.1, kwargs).defaults.get("fused")
 
 
 @pytest.mark.parametrize("OptimCls", [torch.optim.Adam, torch.optim.AdamW])
-def test_adam_is_fused_unless_the_user_chose(OptimCls: Any) -> None:
+def test_adam_is_fused_unless_the_user_chose(OptimCls):
     assert kernel(OptimCls, parameters()) is True
     assert kernel(OptimCls, parameters(), fused=False) is False
     assert not kernel(OptimCls, parameters(), foreach=True)
     assert not kernel(OptimCls, parameters(torch.complex64))
 
 
-def test_other_optimizers_are_left_as_they_are() -> None:
+def test_other_optimizers_are_left_as_they_are():
     for OptimCls in (torch.optim.SGD, torch.optim.Adagrad, OwnStep):
         assert not kernel(OptimCls, parameters())
 
 
 @pytest.mark.gpu
-def test_fused_on_a_gpu() -> None:
+def test_fused_on_a_gpu():
     assert kernel(torch.optim.Adam, parameters(device="cuda")) is True

@@ -1,9 +1,5 @@
 """DDPG, TD3, SAC, TQC and CrossQ beside Stable-Baselines3."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -26,7 +22,7 @@ WIDTHS = [8, 8]
 HIDDEN = {"hidden_sizes": WIDTHS}
 
 
-def mlp(model: Any) -> list[torch.Tensor]:
+def mlp(model):
     """Parameters of one of our perceptrons, in the order of its layers."""
     return flat([model.mlp])
 
@@ -37,7 +33,7 @@ def mlp(model: Any) -> list[torch.Tensor]:
 RATES = {"learning_rate": 0.1, "q_learning_rate": 0.2, "OptimCls": torch.optim.SGD}
 
 
-def deterministic(theirs: Any, algo: Any, agent: Any, n_critics: int) -> Outcome:
+def deterministic(theirs, algo, agent, n_critics):
     setup, samples = ours(algo, agent, bound=1.0)
     fill(theirs, samples)
     critics = ["q_model", "q2_model"][:n_critics]
@@ -65,12 +61,12 @@ def deterministic(theirs: Any, algo: Any, agent: Any, n_critics: int) -> Outcome
     return Outcome(before, copies(mine), copies(others), losses)
 
 
-def their_settings(**optimizer: Any) -> dict[str, Any]:
+def their_settings(**optimizer):
     return {**THEIR_SHARED, "policy_kwargs": {"net_arch": WIDTHS, **optimizer}}
 
 
 @oracle("DDPG", SB3, "SGD, 4 updates")
-def ddpg() -> Outcome:
+def ddpg():
     settings = their_settings(optimizer_class=torch.optim.SGD)
     theirs = stable_baselines3.DDPG("MlpPolicy", Tides(bound=1.0), learning_rate=0.1, **settings)
     agent = DdpgAgent(model_kwargs=HIDDEN, q_model_kwargs=HIDDEN)
@@ -79,7 +75,7 @@ def ddpg() -> Outcome:
 
 
 @oracle("TD3", SB3, "SGD, 4 updates, a noisy target, every second update of the policy")
-def td3() -> Outcome:
+def td3():
     settings = their_settings(optimizer_class=torch.optim.SGD)
     theirs = stable_baselines3.TD3("MlpPolicy", Tides(bound=1.0), learning_rate=0.1, **settings)
     agent = Td3Agent(model_kwargs=HIDDEN, q_model_kwargs=HIDDEN)
@@ -92,18 +88,16 @@ def td3() -> Outcome:
 class Seeded(SacAgent):
     """Draws the actions of states with one seed, those of next states with another."""
 
-    seeds: Iterator[int]
-
-    def pi(self, *args: Any, **kwargs: Any) -> Any:
+    def pi(self, *args, **kwargs):
         if hasattr(self, "seeds"):
             torch.manual_seed(next(self.seeds))
         return super().pi(*args, **kwargs)
 
 
-def seed_their_draws(actor: Any, seeds: Iterator[int]) -> None:
+def seed_their_draws(actor, seeds):
     draw = actor.action_log_prob
 
-    def seeded(observation: Any) -> Any:
+    def seeded(observation):
         torch.manual_seed(next(seeds))
         return draw(observation)
 
@@ -111,7 +105,7 @@ def seed_their_draws(actor: Any, seeds: Iterator[int]) -> None:
     actor.action_dist.epsilon = 0.0  # Else added to what the likelihood divides by.
 
 
-def let_critics_wait(theirs: Any) -> None:
+def let_critics_wait(theirs):
     """Their policy learns of the critics after their step; here it is of those before.
 
     So the step of the critics waits for the policy's.
@@ -119,14 +113,14 @@ def let_critics_wait(theirs: Any) -> None:
     critic, actor = theirs.critic.optimizer, theirs.actor.optimizer
     parameters = [p for group in critic.param_groups for p in group["params"]]
     step_critics, step_actor = critic.step, actor.step
-    kept: list[Any] = []
+    kept = []
 
-    def keep() -> None:
+    def keep():
         if theirs._n_updates % getattr(theirs, "policy_delay", 1):
             step_critics()  # No step of the policy follows.
         kept[:] = [p.grad.clone() for p in parameters]
 
-    def step_both() -> None:
+    def step_both():
         step_actor()
         for p, gradient in zip(parameters, kept, strict=True):
             p.grad = gradient
@@ -135,13 +129,13 @@ def let_critics_wait(theirs: Any) -> None:
     critic.step, actor.step = keep, step_both
 
 
-def stacked(model: Any) -> list[torch.Tensor]:
+def stacked(model):
     """Parameters of our policy: mean and deviation, which are one layer, as two."""
     *hidden, weight, bias = mlp(model)
     return [*hidden, *(x for part in (0, 1) for x in (weight.chunk(2)[part], bias.chunk(2)[part]))]
 
 
-def soft_parameters(theirs: Any, agent: Any) -> tuple[list[Any], list[Any]]:
+def soft_parameters(theirs, agent):
     """Parameters and running statistics of both sides that correspond."""
     actor = theirs.actor
     with torch.no_grad():  # Where actions saturate, their likelihood is inexact there.
@@ -170,13 +164,7 @@ BOTH = [(1, 2)] * N_UPDATES
 SELDOM = [(2,), (2, 1)] * (N_UPDATES // 2)
 
 
-def soft(
-    theirs: Any,
-    algo: Any,
-    agent: Any,
-    critic_loss: float = 1.0,
-    order: Sequence[tuple[int, ...]] = BOTH,
-) -> Outcome:
+def soft(theirs, algo, agent, critic_loss=1.0, order=BOTH):
     """Updates of both; ``critic_loss`` is our loss of all critics, in units of theirs."""
     setup, samples = ours(algo, agent, bound=1.0)
     fill(theirs, samples)
@@ -205,7 +193,7 @@ def soft(
 
 
 @oracle("SAC", SB3, "Adam, 4 updates, a learned temperature")
-def sac() -> Outcome:
+def sac():
     theirs = stable_baselines3.SAC(
         "MlpPolicy", Tides(bound=1.0), learning_rate=0.01, **their_settings()
     )
@@ -214,7 +202,7 @@ def sac() -> Outcome:
 
 
 @oracle("TQC", CONTRIB, "Adam, 4 updates, 2 critics of 5 quantiles, 1 dropped of each")
-def tqc() -> Outcome:
+def tqc():
     tiny = {"eps": 1e-15}  # The mean over critics, there, has half the gradient of the sum.
     settings = their_settings(optimizer_kwargs=tiny, n_quantiles=5, n_critics=2)
     theirs = sb3_contrib.TQC(
@@ -230,7 +218,7 @@ def tqc() -> Outcome:
 
 
 @oracle("CrossQ", CONTRIB, "Adam, 4 updates, batch renormalization, every second of the policy")
-def crossq() -> Outcome:
+def crossq():
     usual = {"betas": (0.9, 0.999)}  # Of the temperature's optimizer, there.
     theirs = sb3_contrib.CrossQ(
         "MlpPolicy",
@@ -243,7 +231,7 @@ def crossq() -> Outcome:
     agent = Seeded(model_kwargs=normalized, q_model_kwargs=normalized, target_networks=False)
     algo = CrossQ(**SHARED, learning_rate=0.01, policy_update_interval=2, optim_kwargs=usual)
 
-    def of_batch(x: torch.Tensor, dim: int) -> torch.Tensor:
+    def of_batch(x, dim):
         return torch.var(x, dim, correction=0)
 
     # There the variance of a batch is that of a sample: divided by n - 1, not n.

@@ -27,19 +27,19 @@ class Outcome(NamedTuple):
     theirs: Numbers
     losses: Mapping[str, tuple[Any, Any]]  # ours, theirs
 
-    def moved(self) -> float:
+    def moved(self):
         """Largest change of a parameter by the oracle."""
         return distance(self.before, self.theirs)
 
-    def parameters(self) -> float:
+    def parameters(self):
         """Largest difference of a parameter."""
         return distance(self.ours, self.theirs)
 
-    def agrees(self) -> bool:
+    def agrees(self):
         """Whether parameters and losses differ by no more than rounding does."""
         return self.parameters() < PARAMETER_LIMIT * self.moved() and self.relative() <= LOSS_LIMIT
 
-    def relative(self) -> float:
+    def relative(self):
         """Largest difference of a loss, relative to its value, or to 0.1 if that is smaller."""
         return max(
             distance([ours], [theirs]) / max(np.abs(array(theirs)).max(), 0.1)
@@ -55,24 +55,22 @@ class Oracle(NamedTuple):
     settings: str
     run: Callable[[], Outcome]
 
-    def labels(self) -> tuple[str, str, str]:
+    def labels(self):
         """First columns of the table: algorithm, source with the version of a package, settings."""
         is_package = self.source in (SB3, CONTRIB)
         source = f"{self.source} {version(self.source)}" if is_package else self.source
         return self.algorithm, source, self.settings
 
 
-ENTERED: dict[str, Oracle] = {}
+ENTERED = {}
 
 
-def oracle(
-    algorithm: str, source: str, settings: str
-) -> Callable[[Callable[[], Outcome]], Callable[[], Outcome]]:
+def oracle(algorithm, source, settings):
     """Enter a function that runs one comparison, under its name."""
 
-    def entered(run: Callable[[], Outcome]) -> Callable[[], Outcome]:
+    def entered(run):
         @wraps(run)
-        def seeded() -> Outcome:
+        def seeded():
             set_seed(0)
             return run()
 
@@ -82,33 +80,33 @@ def oracle(
     return entered
 
 
-def array(x: Any) -> Any:
+def array(x):
     """As float64, without gradient."""
     if isinstance(x, torch.Tensor):
         return x.detach().double().numpy()
     return np.asarray(x, np.float64)
 
 
-def distance(first: Numbers, second: Numbers) -> float:
+def distance(first, second):
     """Largest difference; infinite if something is not a number."""
     pairs = [(array(x), array(y)) for x, y in zip(first, second, strict=True)]
     assert all(x.shape == y.shape for x, y in pairs)
     return float(np.nan_to_num(max(np.abs(x - y).max() for x, y in pairs), nan=np.inf))
 
 
-def copies(parameters: Sequence[torch.Tensor]) -> list[Any]:
+def copies(parameters):
     """What they are now."""
     return [array(p).copy() for p in parameters]
 
 
 @torch.no_grad()
-def assign(parameters: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
+def assign(parameters, values):
     """Set ``parameters`` to ``values``."""
     for p, x in zip(parameters, values, strict=True):
         p.copy_(x)
 
 
-def flat(modules: Sequence[Any]) -> list[torch.Tensor]:
+def flat(modules):
     """Parameters of modules, in order; those of linear layers are weight and bias."""
     parts = [[m] if isinstance(m, torch.nn.Parameter) else list(m.parameters()) for m in modules]
     return [p for part in parts for p in part]

@@ -1,11 +1,7 @@
 """R2D1, which trains on sequences, and hindsight, which changes goals, beside their papers."""
 
-from __future__ import annotations
-
 import copy
-from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +17,7 @@ from tests.oracles.comparing import Outcome, copies, oracle
 from tests.oracles.q_learning import EVERY_SECOND, WIDTHS, naive, values
 from tests.oracles.replayed import FixedDraws, Transition, Watching, importance_weights
 from tests.oracles.worlds import Tides
-from tests.reference.deterministic_policy_gradient import NaiveAdam
+from tests.reference.adam import NaiveAdam
 from tests.reference.q_learning import td_loss
 from tests.reference.recurrent_q_learning import sequence_loss
 
@@ -35,7 +31,7 @@ class WatchedSequences(Watching, TlPrioritizedSequenceReplayBuffer):
     "Kapturowski et al. 2019",
     "burn-in of 3 steps, 2-step returns, rescaled values, double, prioritized, 4 updates",
 )
-def r2d1() -> Outcome:
+def r2d1():
     optimizer = {"learning_rate": 0.01, "optim_kwargs": {"eps": 1e-3}, "clip_grad_norm": 0.5}
     run = Run(
         **optimizer, recorded=True, bootstrap_timelimit=True, input_priorities=False, pri_alpha=0.6,
@@ -52,11 +48,11 @@ def r2d1() -> Outcome:
     drawn = algo.replay_buffer.drawn
     assert len(drawn) == algo.update_counter == 4
     adam, found = NaiveAdam(theirs, 0.01, 1e-3), []
-    priorities: dict[tuple[int, int], float] = {}
+    priorities = {}
     for n, indexes in enumerate(drawn, 1):
         starts = list(zip(*(x.tolist() for x in indexes), strict=True))
         weights = importance_weights([priorities.get(place, 1.0) for place in starts], 0.6, 0.9)
-        total: Any = 0.0
+        total = 0.0
         n_losses, updated = 0, []
         for weight, (t, b) in zip(weights.tolist(), starts, strict=True):
             state = tuple(part[:, None] for part in run.rows[b][t].rnn_state)
@@ -79,52 +75,52 @@ def r2d1() -> Outcome:
 GOAL = np.array([0.3, -0.2], np.float32)
 
 
-def goal_reward(achieved: Any, desired: Any, info: Any) -> Any:
+def goal_reward(achieved, desired, info):
     return -np.abs(achieved - desired).sum(-1)
 
 
-def is_near(achieved: Any, desired: Any, info: Any) -> Any:
+def is_near(achieved, desired, info):
     return np.abs(achieved - desired).sum(-1) < 0.5
 
 
 class GoalTides(Tides):
     """Asks for the first two numbers of the state to be ``GOAL``."""
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs):
         super().__init__(**kwargs)
         parts = {"observation": 4, "achieved_goal": 2, "desired_goal": 2}
         self.observation_space = Dict(
             {name: Box(-np.inf, np.inf, (n,), np.float32) for name, n in parts.items()}
         )
 
-    def shown(self, state: Any) -> Any:
+    def shown(self, state):
         return {"observation": state, "achieved_goal": state[:2], "desired_goal": GOAL}
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs):
         state, info = super().reset(**kwargs)
         return self.shown(state), info
 
-    def step(self, action: Any) -> Any:
+    def step(self, action):
         state, _, *ends = super().step(action)
         return self.shown(state), float(goal_reward(state[:2], GOAL, {})), *ends
 
 
-def goal_env(**kwargs: Any) -> GymEnvWrapper:
+def goal_env(**kwargs):
     return GymEnvWrapper(GoalTides(**kwargs))
 
 
 class Relabeled(FixedDraws, TlHindsightReplayBuffer):
     """Keeps the goals [B,2] of every draw."""
 
-    goals: tuple[torch.Tensor, ...] = ()
+    goals = ()
 
-    def read_batch(self, *args: Any) -> Any:
+    def read_batch(self, *args):
         batch = super().read_batch(*args)
         self.goals += tuple(batch.agent_inputs.observation.desired_goal.clone())
         return batch
 
 
-def relabeled(samples: Any, t: int, goals: Iterator[torch.Tensor]) -> Transition:
+def relabeled(samples, t, goals):
     """A transition with the next of the goals that were drawn; only later ones may be."""
     env, goal = samples.env, next(goals)
     now, then = env.observation[t, 0], env.next_observation[t, 0]
@@ -150,8 +146,8 @@ def relabeled(samples: Any, t: int, goals: Iterator[torch.Tensor]) -> Transition
     "Andrychowicz et al. 2017",
     "four of five goals are later ones of the episode; rewards and ends by them",
 )
-def hindsight() -> Outcome:
-    def loss_of(net: Any, target: Any, step: Transition, k: int) -> tuple[Any, float]:
+def hindsight():
+    def loss_of(net, target, step, k):
         q = values(net.model, step.observation)[step.action]
         judging = values(target.model, step.following).tolist()
         return td_loss(q, step.return_, step.is_over, judging, judging, 0.9, 1, 1.0)[0], 0.0
@@ -160,7 +156,7 @@ def hindsight() -> Outcome:
     algo = DQN(**{**EVERY_SECOND, "ReplayBufferCls": partial(Relabeled, **functions)})
     agent = MlpDqnAgent(model_kwargs={"hidden_sizes": WIDTHS})
 
-    def goals() -> Iterator[torch.Tensor]:
+    def goals():
         yield from algo.replay_buffer.goals  # When they are drawn.
 
     return naive(algo, agent, loss_of, partial(relabeled, goals=goals()), EnvCls=goal_env)

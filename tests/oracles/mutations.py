@@ -1,11 +1,7 @@
 """Ways to make the library worse on purpose, and the oracles that must notice."""
 
-from __future__ import annotations
-
 import inspect
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 import torch
@@ -36,7 +32,7 @@ VALUES = "dqn", "qr_dqn", "double_dqn", "c51", "rainbow", "iqn", "munchausen", "
 # --- How ------------------------------------------------------------------------------------------
 
 
-def everywhere(patch: Patch, function: Any, changed: Callable[..., Any]) -> None:
+def everywhere(patch, function, changed):
     """Replace a function of the library wherever it was imported."""
     for module in [m for name, m in sys.modules.items() if name.startswith("rlpyt.")]:
         for name, x in list(vars(module).items()):
@@ -44,11 +40,11 @@ def everywhere(patch: Patch, function: Any, changed: Callable[..., Any]) -> None
                 patch.setattr(module, name, changed)
 
 
-def with_arguments(patch: Patch, function: Any, change: Callable[[Any], dict[str, Any]]) -> None:
+def with_arguments(patch, function, change):
     """Change the arguments of a function, by name."""
     signature = inspect.signature(function)
 
-    def changed(*args: Any, **kwargs: Any) -> Any:
+    def changed(*args, **kwargs):
         bound = signature.bind(*args, **kwargs)
         bound.arguments.update(change(bound.arguments))
         return function(*bound.args, **bound.kwargs)
@@ -56,7 +52,7 @@ def with_arguments(patch: Patch, function: Any, change: Callable[[Any], dict[str
     everywhere(patch, function, changed)
 
 
-def subclasses(cls: Any) -> Iterator[Any]:
+def subclasses(cls):
     yield cls
     for sub in cls.__subclasses__():
         yield from subclasses(sub)
@@ -65,12 +61,12 @@ def subclasses(cls: Any) -> Iterator[Any]:
 # --- What is made worse ---------------------------------------------------------------------------
 
 
-def wrong_sign(patch: Patch) -> None:
+def wrong_sign(patch):
     for loss in (losses.policy_gradient_loss, losses.clipped_surrogate_loss):
         with_arguments(patch, loss, lambda given: {"advantage": -given["advantage"]})
 
 
-def no_discount(patch: Patch) -> None:
+def no_discount(patch):
     for function in (
         advantages.discount_return,
         advantages.generalized_advantage_estimation,
@@ -81,15 +77,15 @@ def no_discount(patch: Patch) -> None:
         with_arguments(patch, function, lambda given: {"discount": 1.0})
 
 
-def no_truncation(patch: Patch) -> None:
+def no_truncation(patch):
     """Every algorithm takes a time limit for an end."""
     for cls in set(subclasses(RlAlgorithm)):
         if "optimize_agent" in vars(cls):
             patch.setattr(cls, "optimize_agent", without_limits(cls.optimize_agent))
 
 
-def without_limits(optimize_agent: Any) -> Any:
-    def changed(self: Any, itr: int, samples: Any, *args: Any) -> Any:
+def without_limits(optimize_agent):
+    def changed(self, itr, samples, *args):
         info = samples.env.env_info
         info = info._replace(timeout=torch.zeros_like(info.timeout))
         samples = samples._replace(env=samples.env._replace(env_info=info))
@@ -98,7 +94,7 @@ def without_limits(optimize_agent: Any) -> Any:
     return changed
 
 
-def online_target(patch: Patch) -> None:
+def online_target(patch):
     for cls, name in (
         (DqnAgent, "target"),
         (IqnAgent, "target"),
@@ -113,8 +109,8 @@ def online_target(patch: Patch) -> None:
         patch.setattr(cls, name, by_online_networks(getattr(cls, name)))
 
 
-def by_online_networks(method: Any) -> Any:
-    def changed(self: Any, *args: Any, **kwargs: Any) -> Any:
+def by_online_networks(method):
+    def changed(self, *args, **kwargs):
         names = getattr(self, "target_names", ("model",))
         kept = {name: getattr(self, f"target_{name}") for name in names}
         for name in names:
@@ -128,49 +124,49 @@ def by_online_networks(method: Any) -> Any:
     return changed
 
 
-def no_exponent(patch: Patch) -> None:
+def no_exponent(patch):
     with_arguments(patch, priorities.leaf_values, lambda given: {"alpha": 1.0})
 
 
-def no_weights(patch: Patch) -> None:
-    def one(self: Any, leaves: Any) -> Any:
+def no_weights(patch):
+    def one(self, leaves):
         return torch.ones(len(leaves)).numpy()
 
     patch.setattr(priorities.PrioritizedReplay, "weights_of", one)
 
 
-def no_rescaling(patch: Patch) -> None:
+def no_rescaling(patch):
     for function in (losses.value_scale, losses.inv_value_scale):
         everywhere(patch, function, lambda x, eps: x)
 
 
-def no_mask(patch: Patch) -> None:
+def no_mask(patch):
     everywhere(patch, masks.mask_probabilities, lambda prob, mask: prob)
 
 
-def no_truncated_weights(patch: Patch) -> None:
+def no_truncated_weights(patch):
     with_arguments(patch, advantages.vtrace, lambda given: {"rho_bar": 1e9, "c_bar": 1e9})
 
 
-def no_bonus(patch: Patch) -> None:
+def no_bonus(patch):
     original = RndPPO.initialize
 
-    def changed(self: Any, *args: Any, **kwargs: Any) -> None:
+    def changed(self, *args, **kwargs):
         self.bonus_coeff = 0.0
         original(self, *args, **kwargs)
 
     patch.setattr(RndPPO, "initialize", changed)
 
 
-def wrong_fractions(patch: Patch) -> None:
+def wrong_fractions(patch):
     with_arguments(patch, losses.quantile_huber_loss, lambda given: {"tau": 1 - given["tau"]})
 
 
-def no_huber(patch: Patch) -> None:
+def no_huber(patch):
     with_arguments(patch, losses.huber_td_loss, lambda given: {"delta_clip": None})
 
 
-MUTATIONS: dict[str, tuple[Callable[[Patch], None], tuple[str, ...]]] = {
+MUTATIONS = {
     "advantage of the wrong sign": (wrong_sign, ON_POLICY),
     "no discount": (
         no_discount,
@@ -180,10 +176,7 @@ MUTATIONS: dict[str, tuple[Callable[[Patch], None], tuple[str, ...]]] = {
         no_truncation,
         (*ON_POLICY, "pqn", *DETERMINISTIC, *SOFT, "crossq", *VALUES, "r2d1"),
     ),
-    "target from the online network": (
-        online_target,
-        (*DETERMINISTIC, *SOFT, *VALUES, "r2d1"),
-    ),
+    "target from the online network": (online_target, (*DETERMINISTIC, *SOFT, *VALUES, "r2d1")),
     "priorities without the exponent": (no_exponent, ("double_dqn", "rainbow", "d4pg", "r2d1")),
     "no importance weights": (no_weights, ("double_dqn", "rainbow", "d4pg", "r2d1")),
     "values not rescaled": (no_rescaling, ("r2d1",)),

@@ -4,11 +4,7 @@ Both libraries run whole iterations, sampling included, from equal weights; ours
 that the other one drew.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -39,20 +35,20 @@ WIDTHS = [8, 8]
 class Watch(BaseCallback):
     """Keeps the actions of every rollout."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.actions: list[Any] = []
+        self.actions = []
 
-    def _on_step(self) -> bool:
+    def _on_step(self):
         return True
 
-    def _on_rollout_end(self) -> None:
-        model: Any = self.model
+    def _on_rollout_end(self):
+        model = self.model
         actions = model.rollout_buffer.actions
         self.actions += list(torch.as_tensor(actions.copy()))
 
 
-def their_run(model: Any) -> tuple[Any, Any]:
+def their_run(model):
     """Actions [T,B,...] of all iterations, and what was logged of the last one."""
     watch = Watch()
     # Recurrent sequences would begin somewhere within an environment.
@@ -61,8 +57,8 @@ def their_run(model: Any) -> tuple[Any, Any]:
     return watch.actions, model.logger.name_to_value
 
 
-def their_envs(show: Callable[[Any], Any] = lambda env: env, **kwargs: Any) -> DummyVecEnv:
-    def maker(rank: int) -> Callable[[], Any]:
+def their_envs(show=lambda env: env, **kwargs):
+    def maker(rank):
         return lambda: show(Tides(rank, **kwargs))
 
     return DummyVecEnv([maker(rank) for rank in range(B)])
@@ -74,9 +70,9 @@ def their_envs(show: Callable[[Any], Any] = lambda env: env, **kwargs: Any) -> D
 class Follower(PolicyAgent):
     """Mixin of agents that take given actions."""
 
-    actions: Iterator[Any] | None = None
+    actions = None
 
-    def choose_action(self, dist_info: Any) -> Any:
+    def choose_action(self, dist_info):
         return super().choose_action(dist_info) if self.actions is None else next(self.actions)
 
 
@@ -91,27 +87,27 @@ class LstmFollower(Follower, GenericLstmAgent):
 class DetachedLinear(torch.nn.Linear):
     """A head that does not train what it stands on."""
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return super().forward(x.detach())
 
 
 class ApartModel(GenericLstmModel):
     """An LSTM that only the policy trains, as Stable-Baselines3 shares it."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.v = DetachedLinear(self.v.in_features, 1)
 
 
-def ours(algo: Any, agent: Any, bound: float | None = None, EnvCls: Any = wrapped) -> Setup:
-    def env_kwargs(rank: int) -> dict[str, Any]:
+def ours(algo, agent, bound=None, EnvCls=wrapped):
+    def env_kwargs(rank):
         return {"rank": rank, "bound": bound}
 
-    env: Any = {"EnvCls": EnvCls, "env_kwargs": env_kwargs}
+    env = {"EnvCls": EnvCls, "env_kwargs": env_kwargs}
     return Setup(algo, agent, **env, T=T, B=B, record_next_observation=True)
 
 
-def run(theirs: Any, setup: Setup, pairs: list[tuple[Any, Any]]) -> Outcome:
+def run(theirs, setup, pairs):
     """Iterations of both; ``pairs`` are modules, ours and theirs."""
     mine, others = (flat(side) for side in zip(*pairs, strict=True))
     assert len(mine) == len(list(setup.agent.parameters()))
@@ -132,7 +128,7 @@ def run(theirs: Any, setup: Setup, pairs: list[tuple[Any, Any]]) -> Outcome:
     return Outcome(before, copies(mine), copies(others), losses)
 
 
-def perceptrons(agent: Any, policy: Any) -> list[tuple[Any, Any]]:
+def perceptrons(agent, policy):
     """Modules that correspond; policy and value have hidden layers of their own."""
     model, extractor = agent.model, policy.mlp_extractor
     pairs = [
@@ -146,14 +142,14 @@ def perceptrons(agent: Any, policy: Any) -> list[tuple[Any, Any]]:
 
 # --- Comparisons with Stable-Baselines3 -----------------------------------------------------------
 
-SHARED: dict[str, Any] = {
+SHARED = {
     "discount": 0.9,
     "learning_rate": 0.01,
     "entropy_loss_coeff": 0.02,
     "value_loss_coeff": 1.0,  # Of half the square: 0.5 there.
     "clip_grad_norm": 0.5,
 }
-THEIR_SHARED: dict[str, Any] = {
+THEIR_SHARED = {
     "n_steps": T,
     "gamma": 0.9,
     "learning_rate": 0.01,
@@ -166,7 +162,7 @@ THEIR_SHARED: dict[str, Any] = {
 NET = {"net_arch": WIDTHS}
 
 
-def a2c_pair(bound: float | None, settings: Any, their_settings: Any) -> Outcome:
+def a2c_pair(bound, settings, their_settings):
     theirs = stable_baselines3.A2C(
         "MlpPolicy",
         their_envs(bound=bound and 1e3),
@@ -180,19 +176,19 @@ def a2c_pair(bound: float | None, settings: Any, their_settings: Any) -> Outcome
 
 
 @oracle("A2C", SB3, "RMSprop, discounted returns, three actions")
-def a2c() -> Outcome:
+def a2c():
     settings = {"OptimCls": torch.optim.RMSprop, "optim_kwargs": {"alpha": 0.99, "eps": 1e-5}}
     return a2c_pair(None, settings, {})
 
 
 @oracle("A2C", SB3, "Adam, GAE, normalized advantages, two real actions")
-def a2c_gaussian() -> Outcome:
+def a2c_gaussian():
     settings = {"gae_lambda": 0.8, "normalize_advantage": True, "optim_kwargs": {"eps": 1e-5}}
     their_settings = {"gae_lambda": 0.8, "normalize_advantage": True, "use_rms_prop": False}
     return a2c_pair(float("inf"), settings, their_settings)
 
 
-PPO_SETTINGS: dict[str, Any] = {
+PPO_SETTINGS = {
     **SHARED,
     "gae_lambda": 0.8,
     "ratio_clip": 0.1,
@@ -202,7 +198,7 @@ PPO_SETTINGS: dict[str, Any] = {
     "linear_lr_schedule": False,
     "optim_kwargs": {"eps": 1e-5},
 }
-THEIR_PPO: dict[str, Any] = {
+THEIR_PPO = {
     **THEIR_SHARED,
     "gae_lambda": 0.8,
     "clip_range": 0.1,
@@ -212,14 +208,14 @@ THEIR_PPO: dict[str, Any] = {
 
 
 @oracle("PPO", SB3, "GAE, normalized advantages, 4 epochs, three actions")
-def ppo() -> Outcome:
+def ppo():
     theirs = stable_baselines3.PPO("MlpPolicy", their_envs(), **THEIR_PPO, policy_kwargs=NET)
     agent = FfFollower(model_kwargs={"hidden_sizes": WIDTHS})
     return run(theirs, ours(PPO(**PPO_SETTINGS), agent), perceptrons(agent, theirs.policy))
 
 
 @oracle("PPO, recurrent", CONTRIB, "as PPO, an LSTM with the past as input")
-def ppo_recurrent() -> Outcome:
+def ppo_recurrent():
     theirs = sb3_contrib.RecurrentPPO(
         "MlpLstmPolicy",
         their_envs(PastShown),
@@ -248,24 +244,24 @@ def ppo_recurrent() -> Outcome:
 class Masked(Tides):
     """Forbids one action, by the state; the mask is in the info here, and a method there."""
 
-    def action_masks(self) -> Any:
+    def action_masks(self):
         return np.arange(N_ACTIONS) != np.abs(self.state).argmax() % N_ACTIONS
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs):
         observation, info = super().reset(**kwargs)
         return observation, {**info, "action_mask": self.action_masks().astype(np.int8)}
 
-    def step(self, action: Any) -> Any:
+    def step(self, action):
         *step, info = super().step(action)
         return *step, {**info, "action_mask": self.action_masks().astype(np.int8)}
 
 
-def masked_env(rank: int, bound: None) -> GymEnvWrapper:
+def masked_env(rank, bound):
     return GymEnvWrapper(ActionMaskWrapper(Masked(rank)))
 
 
 @oracle("PPO, masked actions", CONTRIB, "as PPO, one action of three forbidden")
-def ppo_masked() -> Outcome:
+def ppo_masked():
     envs = DummyVecEnv([partial(Masked, rank) for rank in range(B)])
     theirs = sb3_contrib.MaskablePPO("MlpPolicy", envs, **THEIR_PPO, policy_kwargs=NET)
     agent = FfFollower(model_kwargs={"hidden_sizes": WIDTHS})

@@ -1,10 +1,6 @@
 """IMPALA, PQN and random network distillation beside the formulas of their papers."""
 
-from __future__ import annotations
-
 import copy
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,23 +16,21 @@ from rlpyt.utils.buffer import map_buffer
 from tests.oracles.comparing import Outcome, copies, flat, oracle
 from tests.oracles.on_policy import PPO_SETTINGS, SHARED, WIDTHS, B, T, ours
 from tests.oracles.worlds import DIM, check_ends
-from tests.reference.deterministic_policy_gradient import NaiveAdam
+from tests.reference.adam import NaiveAdam
 from tests.reference.policy_gradient import naive_vtrace
 
 
-def in_double(modules: Sequence[torch.nn.Module]) -> torch.nn.Sequential:
+def in_double(modules):
     """Copies of layers."""
     return copy.deepcopy(torch.nn.Sequential(*modules)).double()
 
 
-def ends(samples: Any, t: int, b: int) -> tuple[bool, bool]:
+def ends(samples, t, b):
     """Whether an episode ended at a step, and whether a time limit cut it."""
     return bool(samples.env.done[t, b]), bool(samples.env.env_info.timeout[t, b])
 
 
-def impala_terms(
-    samples: Any, b: int, acting: Sequence[Any], present: Sequence[Any]
-) -> tuple[list[Any], list[float]]:
+def impala_terms(samples, b, acting, present):
     """Losses and importance weights of the steps of one environment, by policies and values."""
     observations = samples.env.observation[:, b].double()
     following = samples.env.next_observation[:, b].double()
@@ -65,7 +59,7 @@ def impala_terms(
     "Espeholt et al. 2018",
     "V-trace as a double sum, bounds 1.2 and 0.9, a policy that has moved",
 )
-def impala() -> Outcome:
+def impala():
     agent = GenericFfAgent(model_kwargs={"hidden_sizes": WIDTHS})
     setup = ours(IMPALA(**SHARED, rho_bar=1.2, c_bar=0.9), agent)
     layers = [*agent.model.pi.model, agent.model.head.linear], agent.model.v.model
@@ -91,13 +85,9 @@ def impala() -> Outcome:
     return Outcome(before, copies(mine), copies(theirs), losses)
 
 
-@oracle(
-    "PQN",
-    "Gallici et al. 2024",
-    "lambda returns, normalized layers, 2 epochs, a time limit",
-)
-def pqn() -> Outcome:
-    settings: dict[str, Any] = {"discount": 0.9, "learning_rate": 0.01, "clip_grad_norm": 0.5}
+@oracle("PQN", "Gallici et al. 2024", "lambda returns, normalized layers, 2 epochs, a time limit")
+def pqn():
+    settings = {"discount": 0.9, "learning_rate": 0.01, "clip_grad_norm": 0.5}
     agent = MlpPqnAgent(model_kwargs={"hidden_sizes": WIDTHS, "layer_norm": True})
     algo = PQN(**settings, minibatches=1, epochs=2, bootstrap_timelimit=True)
     setup = ours(algo, agent)
@@ -140,12 +130,12 @@ def pqn() -> Outcome:
 class NaiveBonus:
     """The bonus of every step, from all that was seen so far."""
 
-    def __init__(self, nets: Any, discount: float, rate: float) -> None:
+    def __init__(self, nets, discount, rate):
         self.predicting, self.fixed = (copy.deepcopy(net).double() for net in nets)
         self.optimizer = NaiveAdam(list(self.predicting.parameters()), rate)
         self.discount, self.seen, self.sums, self.last = discount, [], [], [0.0] * B
 
-    def bonuses(self, following: torch.Tensor) -> np.ndarray[Any, Any]:
+    def bonuses(self, following):
         """Of the observations [T,B,...] after each step; the predicting network learns them."""
         self.seen += list(following.flatten(0, 1).double())
         every = torch.stack(self.seen)
@@ -161,16 +151,14 @@ class NaiveBonus:
         self.errors = np.array([[x.item() for x in row] for row in errors])
         return self.errors / np.std(self.sums)
 
-    def error(self, x: torch.Tensor) -> torch.Tensor:
+    def error(self, x):
         return (self.predicting(x[None]) - self.fixed(x[None]).detach()).square().mean()
 
 
 @oracle(
-    "RND",
-    "Burda et al. 2018",
-    "its bonus added to the reward of PPO, whose update is that above",
+    "RND", "Burda et al. 2018", "its bonus added to the reward of PPO, whose update is that above"
 )
-def rnd() -> Outcome:
+def rnd():
     agents = [GenericFfAgent(model_kwargs={"hidden_sizes": WIDTHS}) for _ in range(2)]
     bonus = {"bonus_coeff": 0.5, "bonus_learning_rate": 0.01, "bonus_hidden_sizes": (8,)}
     setup = ours(RndPPO(**PPO_SETTINGS, **bonus, bonus_features=4), agents[0])

@@ -1,7 +1,5 @@
 """DQN and QR-DQN beside Stable-Baselines3, their kin beside the formulas of their papers."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import partial
@@ -34,12 +32,12 @@ from tests.oracles.replayed import (
     transition,
 )
 from tests.oracles.worlds import N_ACTIONS, Tides
-from tests.reference.deterministic_policy_gradient import NaiveAdam
+from tests.reference.adam import NaiveAdam
 from tests.reference.q_learning import divergence, munchausen_target, project, td_loss
 from tests.reference.quantiles import quantile_huber
 
 WIDTHS = [8, 8]
-SETTINGS: dict[str, Any] = {
+SETTINGS = {
     **SHARED,
     "learning_rate": 0.01,
     "clip_grad_norm": 0.5,
@@ -47,10 +45,10 @@ SETTINGS: dict[str, Any] = {
     "target_update_tau": 1,
     "target_update_interval": 1000,
 }
-THEIRS: dict[str, Any] = {**THEIR_SHARED, "learning_rate": 0.01, "max_grad_norm": 0.5}
+THEIRS = {**THEIR_SHARED, "learning_rate": 0.01, "max_grad_norm": 0.5}
 
 
-def halve(network: Any) -> None:
+def halve(network):
     """Make a target network differ from the one that is trained."""
     with torch.no_grad():
         for p in network.parameters():
@@ -63,9 +61,7 @@ def halve(network: Any) -> None:
 Order = Callable[[list[Any]], list[Any]]
 
 
-def run(
-    theirs: Any, algo: Any, agent: Any, nets: Any, order: Order = list, their_order: Order = list
-) -> Outcome:
+def run(theirs, algo, agent, nets, order=list, their_order=list):
     """Updates of both; ``nets`` are theirs, trained and target; orders make parameters alike."""
     setup, samples = ours(algo, agent)
     fill(theirs, samples)
@@ -82,7 +78,7 @@ def run(
 
 
 @oracle("DQN", SB3, "4 updates, clipped gradients")
-def dqn() -> Outcome:
+def dqn():
     theirs = stable_baselines3.DQN(
         "MlpPolicy", Tides(), **THEIRS, policy_kwargs={"net_arch": WIDTHS}
     )
@@ -93,19 +89,19 @@ def dqn() -> Outcome:
 N_QUANTILES = 5
 
 
-def by_action(parameters: list[Any]) -> list[Any]:
+def by_action(parameters):
     """The last layer as [A,N,...], as it is here."""
     return [*parameters[:-2], *(p.unflatten(0, (N_ACTIONS, N_QUANTILES)) for p in parameters[-2:])]
 
 
-def by_quantile(parameters: list[Any]) -> list[Any]:
+def by_quantile(parameters):
     """The last layer as [A,N,...], which has the order [N,A,...] there."""
     last = (p.unflatten(0, (N_QUANTILES, N_ACTIONS)).transpose(0, 1) for p in parameters[-2:])
     return [*parameters[:-2], *last]
 
 
 @oracle("QR-DQN", CONTRIB, "4 updates, 5 quantiles, clipped gradients")
-def qr_dqn() -> Outcome:
+def qr_dqn():
     policy = {"net_arch": WIDTHS, "n_quantiles": N_QUANTILES}
     # Both make Adam's eps of the size of a batch.
     theirs = sb3_contrib.QRDQN(
@@ -126,15 +122,7 @@ ONE_STEP, THREE_STEPS = (partial(transition, n=n, discount=0.9) for n in (1, 3))
 Loss = Callable[[Any, Any, Transition, int], tuple[Any, float]]
 
 
-def naive(
-    algo: Any,
-    agent: Any,
-    loss_of: Loss,
-    step_of: Callable[[Any, int], Transition] = ONE_STEP,
-    alpha: float | None = None,
-    beta: float = 0.0,
-    **env: Any,
-) -> Outcome:
+def naive(algo, agent, loss_of, step_of=ONE_STEP, alpha=None, beta=0.0, **env):
     """Updates of both, by priority^alpha if that is given; targets are copied after two.
 
     ``step_of`` gives a transition of the sampler's batch.
@@ -165,13 +153,13 @@ def naive(
     return Outcome(before, copies(mine), copies(theirs), losses)
 
 
-def values(net: Any, observation: torch.Tensor, *args: Any) -> Any:
+def values(net, observation, *args):
     """Outputs [A,...] for one observation, of a copy in double precision."""
     return net.head(net.body(observation[None]), *args)[0]
 
 
 EVERY_SECOND = {**SETTINGS, "target_update_interval": 2}
-PRIORITIZED: dict[str, Any] = {
+PRIORITIZED = {
     "prioritized_replay": True,
     "pri_alpha": 0.6,
     "pri_beta_init": 0.4,
@@ -185,8 +173,8 @@ BY_PRIORITY = {"alpha": 0.6, "beta": 0.4}
     "van Hasselt et al. 2016, Schaul et al. 2016",
     "3-step returns, errors clipped at 0.3, target copied",
 )
-def double_dqn() -> Outcome:
-    def loss_of(net: Any, target: Any, step: Transition, k: int) -> tuple[Any, float]:
+def double_dqn():
+    def loss_of(net, target, step, k):
         q = values(net, step.observation)[step.action]
         choosing, judging = (values(m, step.following).tolist() for m in (net, target))
         ends = step.return_, step.is_over
@@ -202,8 +190,8 @@ def double_dqn() -> Outcome:
 ATOMS = np.linspace(-3, 3, 7)
 
 
-def categorical_loss(is_double: bool) -> Loss:
-    def loss_of(net: Any, target: Any, step: Transition, k: int) -> tuple[Any, float]:
+def categorical_loss(is_double):
+    def loss_of(net, target, step, k):
         p = values(net, step.observation)[step.action].softmax(-1)
         next_p = values(target, step.following).softmax(-1).detach().numpy()
         choosing = next_p
@@ -218,25 +206,21 @@ def categorical_loss(is_double: bool) -> Loss:
     return loss_of
 
 
-def categorical_agent(**kwargs: Any) -> Any:
+def categorical_agent(**kwargs):
     return MlpCatDqnAgent(n_atoms=7, model_kwargs={"hidden_sizes": WIDTHS, **kwargs})
 
 
 @oracle("C51", "Bellemare et al. 2017", "7 atoms from -3 to 3, target copied")
-def c51() -> Outcome:
+def c51():
     algo = CategoricalDQN(**EVERY_SECOND, V_min=-3, V_max=3)
     return naive(algo, categorical_agent(), categorical_loss(is_double=False))
 
 
-@oracle(
-    "Rainbow",
-    "Hessel et al. 2018",
-    "C51, double, dueling, noisy, prioritized, 3-step returns",
-)
-def rainbow() -> Outcome:
+@oracle("Rainbow", "Hessel et al. 2018", "C51, double, dueling, noisy, prioritized, 3-step returns")
+def rainbow():
     noise = torch.from_numpy(np.random.default_rng(2).normal(size=1000))
 
-    def same(n: int, dtype: Any, device: Any) -> torch.Tensor:
+    def same(n, dtype, device):
         return noise[:n].to(dtype)
 
     settings = {**EVERY_SECOND, **PRIORITIZED, "optim_kwargs": {"eps": 1.5e-4}}
@@ -252,29 +236,29 @@ def rainbow() -> Outcome:
 class IqnWatched(MlpIqnAgent):
     """Keeps the fractions that were drawn, in order, of each network."""
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        self.fractions: dict[str, list[Any]] = {"online": [], "target": []}
+        self.fractions = {"online": [], "target": []}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args, **kwargs):
         quantiles, tau = super().__call__(*args, **kwargs)
         self.fractions["online"].append(tau)
         return quantiles, tau
 
-    def target(self, *args: Any, **kwargs: Any) -> Any:
+    def target(self, *args, **kwargs):
         quantiles, tau = super().target(*args, **kwargs)
         self.fractions["target"].append(tau)
         return quantiles, tau
 
 
-def iqn_loss(agent: Any) -> Loss:
+def iqn_loss(agent):
     """Of each transition, at the fractions that the agent drew."""
     update = {"n": 0}
 
-    def drawn(name: str, k: int) -> torch.Tensor:
+    def drawn(name, k):
         return agent.fractions[name][update["n"]][k : k + 1].double()
 
-    def loss_of(net: Any, target: Any, step: Transition, k: int) -> tuple[Any, float]:
+    def loss_of(net, target, step, k):
         tau = drawn("online", k)
         quantiles = values(net, step.observation, tau)[step.action]
         both = values(target, step.following, drawn("target", k)).detach()
@@ -291,26 +275,20 @@ def iqn_loss(agent: Any) -> Loss:
 
 
 @oracle("IQN", "Dabney et al. 2018", "3-step returns, 5 fractions, 4 of the target")
-def iqn() -> Outcome:
+def iqn():
     agent = IqnWatched(n_tau=6, model_kwargs={"hidden_sizes": WIDTHS, "n_cosines": 4})
     algo = IQN(**EVERY_SECOND, n_step_return=3, n_tau=5, n_target_tau=4)
     return naive(algo, agent, iqn_loss(agent), THREE_STEPS)
 
 
-MUNCHAUSEN: dict[str, Any] = {
-    "munchausen_alpha": 0.9,
-    "entropy_tau": 0.2,
-    "munchausen_clip": -0.3,
-}
+MUNCHAUSEN = {"munchausen_alpha": 0.9, "entropy_tau": 0.2, "munchausen_clip": -0.3}
 
 
 @oracle(
-    "Munchausen DQN",
-    "Vieillard et al. 2020",
-    "temperature 0.2, clipped at -0.3, squared errors",
+    "Munchausen DQN", "Vieillard et al. 2020", "temperature 0.2, clipped at -0.3, squared errors"
 )
-def munchausen() -> Outcome:
-    def loss_of(net: Any, target: Any, step: Transition, k: int) -> tuple[Any, float]:
+def munchausen():
+    def loss_of(net, target, step, k):
         q_now, q_next = (values(target, x).tolist() for x in (step.observation, step.following))
         ends = step.return_, step.is_over, int(step.action)
         y = munchausen_target(*ends, q_now, q_next, q_next, 0.9, *MUNCHAUSEN.values())

@@ -1,7 +1,5 @@
 """All oracles, in the order of the table."""
 
-from __future__ import annotations
-
 from tests.oracles import (
     actor_critics,
     memory,
@@ -10,10 +8,10 @@ from tests.oracles import (
     q_learning,
     soft_formulas,
 )
-from tests.oracles.comparing import ENTERED, Oracle
+from tests.oracles.comparing import ENTERED
 
 MODULES = on_policy, on_policy_formulas, q_learning, memory, actor_critics, soft_formulas
-ORACLES: dict[str, Oracle] = {
+ORACLES = {
     name: entry
     for module in MODULES
     for name, entry in ENTERED.items()

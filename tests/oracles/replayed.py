@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +9,7 @@ import torch
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.logger import Logger
 
-from rlpyt.replays.non_sequence.time_limit import (
-    TlPrioritizedReplayBuffer,
-    TlUniformReplayBuffer,
-)
+from rlpyt.replays.non_sequence.time_limit import TlPrioritizedReplayBuffer, TlUniformReplayBuffer
 from tests.algos.pg.parts import Setup
 from tests.oracles.worlds import check_ends, wrapped
 
@@ -27,11 +23,11 @@ DRAWS = np.random.default_rng(0).integers(T - 3, size=(N_UPDATES, BATCH))
 class FixedDraws:
     """Mixin of replay buffers that draw the rows of ``DRAWS``."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.draws = iter(DRAWS)
 
-    def sample_idxs(self, batch_B: int) -> Any:
+    def sample_idxs(self, batch_B):
         return next(self.draws), np.zeros(batch_B, np.int64)
 
 
@@ -42,16 +38,16 @@ class Drawn(FixedDraws, TlUniformReplayBuffer):
 class Watching:
     """Mixin of replay buffers that keep the rows and environments of every draw."""
 
-    def read_batch(self: Any, T_idxs: Any, B_idxs: Any, *args: Any) -> Any:
+    def read_batch(self, T_idxs, B_idxs, *args):
         self.drawn = [*getattr(self, "drawn", []), (T_idxs.copy(), B_idxs.copy())]
-        return super().read_batch(T_idxs, B_idxs, *args)  # type: ignore[misc]
+        return super().read_batch(T_idxs, B_idxs, *args)
 
 
 class Watched(Watching, TlPrioritizedReplayBuffer):
     pass
 
 
-def importance_weights(priorities: Any, alpha: float, beta: float) -> Any:
+def importance_weights(priorities, alpha, beta):
     """Of entries that were drawn; the greatest is 1."""
     weights = (1 / np.asarray(priorities) ** alpha) ** beta
     return weights / weights.max()
@@ -60,13 +56,11 @@ def importance_weights(priorities: Any, alpha: float, beta: float) -> Any:
 class TheirDrawn(ReplayBuffer):
     """Draws the same."""
 
-    draws: Iterator[Any]
-
-    def sample(self, batch_size: int, env: Any = None) -> Any:
+    def sample(self, batch_size, env=None):
         return self._get_samples(next(self.draws), env)
 
 
-SHARED: dict[str, Any] = {
+SHARED = {
     "discount": 0.9,
     "batch_size": BATCH,
     "min_steps_learn": 1,
@@ -77,7 +71,7 @@ SHARED: dict[str, Any] = {
     "bootstrap_timelimit": True,
     "ReplayBufferCls": Drawn,
 }
-THEIR_SHARED: dict[str, Any] = {
+THEIR_SHARED = {
     "gamma": 0.9,
     "tau": 0.1,
     "buffer_size": 100,
@@ -87,18 +81,16 @@ THEIR_SHARED: dict[str, Any] = {
 }
 
 
-def ours(
-    algo: Any, agent: Any, bound: float | None = None, EnvCls: Any = wrapped
-) -> tuple[Setup, Any]:
+def ours(algo, agent, bound=None, EnvCls=wrapped):
     """Our side, and a batch of its sampler; actions are real if they have a bound."""
-    env: Any = {"EnvCls": EnvCls, "env_kwargs": {"bound": bound, "is_varied": True}}
+    env = {"EnvCls": EnvCls, "env_kwargs": {"bound": bound, "is_varied": True}}
     setup = Setup(algo, agent, **env, T=T, B=1, record_next_observation=True)
     samples = setup.sample()
     check_ends(samples.env[np.unique(DRAWS)])
     return setup, samples
 
 
-def fill(theirs: Any, samples: Any) -> None:
+def fill(theirs, samples):
     """Store our transitions in their replay buffer."""
     env = samples.env
     for t in range(T):
@@ -130,7 +122,7 @@ class Transition(NamedTuple):
     following: torch.Tensor
 
 
-def transition(samples: Any, t: int, n: int, discount: float) -> Transition:
+def transition(samples, t, n, discount):
     """The one from row ``t`` of a batch of one environment."""
     env, return_ = samples.env, 0.0
     for k in range(n):

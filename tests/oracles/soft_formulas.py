@@ -1,11 +1,7 @@
 """SAC's options and variants, and D4PG, beside the formulas of their papers."""
 
-from __future__ import annotations
-
 import copy
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,14 +21,13 @@ from tests.oracles.replayed import (
     BATCH,
     DRAWS,
     SHARED,
-    Transition,
     Watched,
     importance_weights,
     ours,
     transition,
 )
 from tests.oracles.worlds import N_ACTIONS
-from tests.reference.deterministic_policy_gradient import NaiveAdam
+from tests.reference.adam import NaiveAdam
 from tests.reference.q_learning import divergence, project
 from tests.reference.soft_actor_critic import NaiveDiscreteSac, NaiveSac, draw
 
@@ -40,19 +35,17 @@ from tests.reference.soft_actor_critic import NaiveDiscreteSac, NaiveSac, draw
 class Chosen(Seeded):
     """Keeps the subsets of critics that make targets."""
 
-    subsets: list[Sequence[int]]
-
-    def target_q(self, *args: Any, subset: Any = None) -> Any:
+    def target_q(self, *args, subset=None):
         n = len(self.critic_names)
         self.subsets.append(range(n) if subset is None else subset)
         return super().target_q(*args, subset=subset)
 
 
-def of_mlp(model: Any) -> list[Any]:
+def of_mlp(model):
     return [model.mlp.model]
 
 
-def twin_of(agent: Any, n_critics: int, layers: Any, NaiveCls: Any, settings: Any) -> Any:
+def twin_of(agent, n_critics, layers, NaiveCls, settings):
     """Our networks, and the naive twin that begins with copies of them."""
     names = [f"q{k}_model" for k in range(1, n_critics + 1)]
     critics = [torch.nn.Sequential(*layers(getattr(agent, name))) for name in names]
@@ -64,7 +57,7 @@ def twin_of(agent: Any, n_critics: int, layers: Any, NaiveCls: Any, settings: An
     return [policy, *critics, *targets], twin
 
 
-def updates_of(twin: Any, samples: Any, n: int, subsets: Any, with_policy: Any) -> Any:
+def updates_of(twin, samples, n, subsets, with_policy):
     """Losses [N_UPDATES] of all critics together, and of the policy where it is updated."""
     found = []
     for i, rows in enumerate(DRAWS):
@@ -79,17 +72,17 @@ def updates_of(twin: Any, samples: Any, n: int, subsets: Any, with_policy: Any) 
 
 
 def soft(
-    algo: Any,
-    agent: Any,
-    n_critics: int = 2,
-    subset: int = 2,
-    interval: int = 1,
-    n: int = 1,
-    layers: Any = of_mlp,
-    NaiveCls: Any = NaiveSac,
-    bound: Any = 2.0,
-    **settings: Any,
-) -> Outcome:
+    algo,
+    agent,
+    n_critics=2,
+    subset=2,
+    interval=1,
+    n=1,
+    layers=of_mlp,
+    NaiveCls=NaiveSac,
+    bound=2.0,
+    **settings,
+):
     """Updates of both.
 
     Args:
@@ -117,7 +110,7 @@ def soft(
     return Outcome(before, mine, [*copies(theirs), np.array([twin.alpha])], losses)
 
 
-SETTINGS: dict[str, Any] = {**SHARED, "learning_rate": 0.01, "clip_grad_norm": 0.5}
+SETTINGS = {**SHARED, "learning_rate": 0.01, "clip_grad_norm": 0.5}
 
 
 @oracle(
@@ -125,7 +118,7 @@ SETTINGS: dict[str, Any] = {**SHARED, "learning_rate": 0.01, "clip_grad_norm": 0
     "Haarnoja et al. 2018",
     "actions from -2 to 2, clipped gradients, rewards doubled, a target entropy",
 )
-def sac_options() -> Outcome:
+def sac_options():
     algo = SAC(**SETTINGS, n_step_return=3, reward_scale=2.0, target_entropy=-1.7)
     agent = Chosen(model_kwargs=HIDDEN, q_model_kwargs=HIDDEN)
     return soft(algo, agent, n=3, is_mean=False, reward_scale=2.0, target_entropy=-1.7)
@@ -137,7 +130,7 @@ OF_REDQ = {"interval": 2, "is_mean": True, "target_entropy": -2 + 2 * math.log(2
 
 
 @oracle("REDQ", "Chen et al. 2021", "4 critics, 2 for a target, every second of the policy")
-def redq() -> Outcome:
+def redq():
     agent = Chosen(model_kwargs=HIDDEN, q_model_kwargs=HIDDEN, n_critics=4)
     return soft(REDQ(**REDQ_SETTINGS), agent, n_critics=4, **OF_REDQ)
 
@@ -145,19 +138,19 @@ def redq() -> Outcome:
 class FixedDropout(torch.nn.Module):
     """Leaves out the same units of every input."""
 
-    def __init__(self, n: int, p: float) -> None:
+    def __init__(self, n, p):
         super().__init__()
         mask = torch.from_numpy(np.random.default_rng(n).random(n) > p)
         self.register_buffer("scale", mask.float() / (1 - p))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return x * self.scale
 
 
 class DroppedQ(QofMuMlpModel):
     """Critics whose dropout is no chance."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         layers = self.mlp.model
         for i, layer in enumerate(layers):
@@ -166,7 +159,7 @@ class DroppedQ(QofMuMlpModel):
 
 
 @oracle("DroQ", "Hiraoka et al. 2022", "2 critics with dropout and normalized layers")
-def droq() -> Outcome:
+def droq():
     critics = {**HIDDEN, "layer_norm": True, "dropout": 0.2}
     agent = Chosen(QModelCls=DroppedQ, model_kwargs=HIDDEN, q_model_kwargs=critics)
     return soft(REDQ(**REDQ_SETTINGS), agent, **OF_REDQ)
@@ -175,13 +168,13 @@ def droq() -> Outcome:
 class WatchedDiscrete(DiscreteSacAgent):
     """Takes the seeds of draws that it does not make."""
 
-    seeds: Any = ()
-    subsets: Any = ()
+    seeds = ()
+    subsets = ()
 
 
 @oracle("SAC, discrete", "Christodoulou 2019", "three actions, 2-step returns")
-def sac_discrete() -> Outcome:
-    def layers(model: Any) -> list[Any]:
+def sac_discrete():
+    def layers(model):
         return [model.body, model.head]
 
     of_actions = {"target_entropy": 0.98 * math.log(N_ACTIONS), "is_mean": False}
@@ -194,15 +187,13 @@ def sac_discrete() -> Outcome:
 class SeededV(SacVAgent):
     """Draws the actions of each update with a seed."""
 
-    seeds: Iterator[int]
-
-    def pi(self, *args: Any, **kwargs: Any) -> Any:
+    def pi(self, *args, **kwargs):
         torch.manual_seed(next(self.seeds))
         return super().pi(*args, **kwargs)
 
 
 @oracle("SAC_V", "Haarnoja et al. 2018, the first", "a network of state values, 4 updates")
-def sac_v() -> Outcome:
+def sac_v():
     agent = SeededV(model_kwargs=HIDDEN, q_model_kwargs=HIDDEN, v_model_kwargs=HIDDEN)
     setup, samples = ours(SAC_V(**SETTINGS), agent, 1.0)
     agent.seeds = iter(range(len(DRAWS)))
@@ -246,11 +237,11 @@ def sac_v() -> Outcome:
 ATOMS = np.linspace(-3, 3, 7)
 
 
-def p_at(critic: Any, s: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+def p_at(critic, s, a):
     return critic(torch.cat([s, a])[None])[0].softmax(-1)
 
 
-def categorical_loss(q: Any, target_q: Any, target_mu: Any, step: Transition) -> tuple[Any, float]:
+def categorical_loss(q, target_q, target_mu, step):
     """Cross-entropy of one transition, and its divergence."""
     next_action = target_mu(step.following[None])[0].tanh()
     next_p = p_at(target_q, step.following, next_action).tolist()
@@ -261,8 +252,8 @@ def categorical_loss(q: Any, target_q: Any, target_mu: Any, step: Transition) ->
 
 
 @oracle("D4PG", "Barth-Maron et al. 2018", "7 atoms, 3-step returns, prioritized, 4 updates")
-def d4pg() -> Outcome:
-    settings: dict[str, Any] = {**SETTINGS, "ReplayBufferCls": Watched}
+def d4pg():
+    settings = {**SETTINGS, "ReplayBufferCls": Watched}
     algo = D4PG(
         -3, 3, **settings, q_learning_rate=0.02, n_step_return=3, prioritized_replay=True,
         pri_alpha=0.6, pri_beta=0.4, policy_update_interval=1,

@@ -3,8 +3,6 @@
 By default each way and each oracle is tried once, with ``RLPYT_FULL=1`` all that should meet.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.oracles.mutations import MUTATIONS
@@ -15,6 +13,6 @@ CELLS = [(mutation, name) for mutation, (_, names) in MUTATIONS.items() for name
 
 
 @pytest.mark.parametrize(("mutation", "name"), selected(CELLS, aspects=set))
-def test_noticed(mutation: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noticed(mutation, name, monkeypatch):
     MUTATIONS[mutation][0](monkeypatch)
     assert not ORACLES[name].run().agrees()

@@ -1,7 +1,5 @@
 """Small deterministic environments in which episodes end, and others are cut by a time limit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium
@@ -22,7 +20,7 @@ class Tides(gymnasium.Env[Any, Any]):
         is_varied: whether episodes begin in several places.
     """
 
-    def __init__(self, rank: int = 0, bound: float | None = None, is_varied: bool = False) -> None:
+    def __init__(self, rank=0, bound=None, is_varied=False):
         rng = np.random.default_rng(7)
         self.mixing = rng.normal(size=(DIM, DIM)) / 2
         self.is_discrete = bound is None
@@ -34,13 +32,13 @@ class Tides(gymnasium.Env[Any, Any]):
         )
         self.is_varied, self.state, self.t = is_varied, self.start, 0
 
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+    def reset(self, *, seed=None, options=None):
         if self.is_varied:
             self.start = np.roll(self.start, 1)
         self.state, self.t = self.start, 0
         return self.state.astype(np.float32), {}
 
-    def step(self, action: Any) -> Any:
+    def step(self, action):
         push = self.push[action] if self.is_discrete else np.tanh(action) @ self.push
         self.state, self.t = np.tanh(self.mixing @ self.state + push), self.t + 1
         reward = float(self.state.sum() - np.mean(action))
@@ -51,29 +49,29 @@ class Tides(gymnasium.Env[Any, Any]):
 class PastShown(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Shows the previous action and reward too, as recurrent networks here receive them."""
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env):
         super().__init__(env)
         self.observation_space = Box(-np.inf, np.inf, (DIM + N_ACTIONS + 1,), np.float32)
 
-    def shown(self, observation: Any, action: Any, reward: float) -> Any:
+    def shown(self, observation, action, reward):
         onehot = np.eye(N_ACTIONS)[action]
         return np.concatenate([observation, onehot, [reward]]).astype(np.float32)
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs):
         observation, info = self.env.reset(**kwargs)
         return self.shown(observation, 0, 0.0), info
 
-    def step(self, action: Any) -> Any:
+    def step(self, action):
         observation, reward, *ends, info = self.env.step(action)
         return self.shown(observation, action, reward), reward, *ends, info
 
 
-def wrapped(**kwargs: Any) -> GymEnvWrapper:
+def wrapped(**kwargs):
     """The environment as the library's samplers take it."""
     return GymEnvWrapper(Tides(**kwargs))
 
 
-def check_ends(env: Any) -> None:
+def check_ends(env):
     """See that some of the steps went on, ended an episode, and were cut by the time limit."""
     cut = env.env_info.timeout.bool()
     assert cut.any()

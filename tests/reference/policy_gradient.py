@@ -6,24 +6,6 @@ import math
 from collections.abc import Sequence
 
 
-def returns(
-    rewards: Sequence[float],
-    dones: Sequence[bool],
-    bootstrap_value: float,
-    discount: float,
-    values_where_cut: Sequence[float | None],
-) -> list[float]:
-    """Discounted returns of one environment; an episode that was cut goes on with a value."""
-    following, result = bootstrap_value, []
-    steps = list(zip(rewards, dones, values_where_cut, strict=True))
-    for reward, done, cut_value in reversed(steps):
-        if done:
-            following = 0.0 if cut_value is None else cut_value
-        following = reward + discount * following
-        result.append(following)
-    return result[::-1]
-
-
 def normalized(numbers: Sequence[float], among: Sequence[float] | None = None) -> list[float]:
     """Numbers by mean and standard deviation (n - 1) of ``among``, or of themselves."""
     among = numbers if among is None else among
@@ -36,12 +18,6 @@ def surrogate(ratio: float, advantage: float, clip: float) -> float:
     """Loss of one action: the worse of the plain and the clipped one."""
     clipped = min(max(ratio, 1 - clip), 1 + clip)
     return max(-ratio * advantage, -clipped * advantage)
-
-
-def mean(numbers: Sequence[float], valid: Sequence[float]) -> float:
-    """Of those where ``valid`` is 1."""
-    kept = [x for x, v in zip(numbers, valid, strict=True) if v]
-    return sum(kept) / len(kept)
 
 
 def naive_vtrace(

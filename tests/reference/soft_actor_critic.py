@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tests.reference.deterministic_policy_gradient import NaiveAdam
+from tests.reference.adam import NaiveAdam
 
 
 def draw(

@@ -1,8 +1,5 @@
 """Layouts of images: the replay buffer that fits what the environment shows."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -25,24 +22,24 @@ class Pictures(gymnasium.Env[Any, Any]):
 
     action_space = gymnasium.spaces.Discrete(2)
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape):
         self.observation_space = gymnasium.spaces.Box(0, 255, shape, np.uint8)
 
-    def _draw(self) -> Any:
+    def _draw(self):
         return self.np_random.integers(256, size=self.observation_space.shape, dtype=np.uint8)
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+    def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.t = 0
         return self._draw(), {}
 
-    def step(self, action: Any) -> Any:
+    def step(self, action):
         self.t += 1
         return self._draw(), 0.0, self.t == 6, False, {}
 
 
-def make_pictures(shape: tuple[int, ...], n_frames: int | None = None) -> GymEnvWrapper:
-    env: Any = Pictures(shape)
+def make_pictures(shape, n_frames=None):
+    env = Pictures(shape)
     return GymEnvWrapper(env if n_frames is None else FrameStackObservation(env, n_frames))
 
 
@@ -55,9 +52,7 @@ def make_pictures(shape: tuple[int, ...], n_frames: int | None = None) -> GymEnv
     ],
     ids=["colors", "small", "stack"],
 )
-def test_the_layout_of_images_is_seen_in_the_environment(
-    env_kwargs: Any, ReplayCls: Any, tmp_path: Path
-) -> None:
+def test_the_layout_of_images_is_seen_in_the_environment(env_kwargs, ReplayCls, tmp_path):
     # Colors ended a run after its start; of stacks that repeat the first frame zeros were stored.
     convolutions = {"channels": [4], "kernel_sizes": [3], "strides": [1], "paddings": [1]}
     sampler = SerialSampler(make_pictures, env_kwargs, batch_T=8, batch_B=2)

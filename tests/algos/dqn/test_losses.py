@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -8,10 +6,12 @@ import torch
 from rlpyt.algos.losses import (
     categorical_projection,
     categorical_td_loss,
-    huber_td_loss,
+    inv_value_scale,
     n_step_target,
+    value_scale,
 )
 from tests.reference.q_learning import cross_entropy, divergence, project
+from tests.reference.recurrent_q_learning import squash, unsquash
 
 
 @pytest.mark.parametrize(
@@ -19,9 +19,7 @@ from tests.reference.q_learning import cross_entropy, divergence, project
     [(1, 0, 1, 6.0), (1, 0, 3, 2.25), (1, 1, 1, 1.0), (-2, 0, 2, 0.5)],
 )
 @pytest.mark.parametrize("as_number", [True, False])
-def test_n_step_target(
-    return_: float, done: int, n_step: int, expected: float, as_number: bool
-) -> None:
+def test_n_step_target(return_, done, n_step, expected, as_number):
     y = n_step_target(
         torch.tensor([float(return_)]),
         torch.tensor([bool(done)]),
@@ -32,83 +30,21 @@ def test_n_step_target(
     assert y.tolist() == [expected]
 
 
-# value, target, loss and |delta| without clipping, both with clipping at 1, gradient with clipping
-HUBER = [
-    (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
-    (0.0, 0.5, 0.125, 0.5, 0.125, 0.5, -0.5),
-    (1.0, 0.0, 0.5, 1.0, 0.5, 1.0, 1.0),
-    (0.0, 3.0, 4.5, 3.0, 2.5, 1.0, -1.0),
-    (2.0, -2.0, 8.0, 4.0, 3.5, 1.0, 1.0),
-]
-
-
-@pytest.mark.parametrize(("value", "target", "square", "error", "huber", "clipped", "grad"), HUBER)
-def test_td_loss(
-    value: float,
-    target: float,
-    square: float,
-    error: float,
-    huber: float,
-    clipped: float,
-    grad: float,
-) -> None:
-    q = torch.tensor([value], requires_grad=True)
-    y = torch.tensor([target])
-    loss, td_abs_error = huber_td_loss(q, y, None)
-    assert (loss.item(), td_abs_error.item()) == pytest.approx((square, error))
-    loss, td_abs_error = huber_td_loss(q, y, 1.0)
-    assert (loss.item(), td_abs_error.item()) == pytest.approx((huber, clipped))
-    assert not td_abs_error.requires_grad
-    loss.sum().backward()
-    assert q.grad is not None
-    assert q.grad.item() == pytest.approx(grad)
-
-
-Z = [-2.0, -1.0, 0.0, 1.0, 2.0]
-UNIFORM = [0.2] * 5
-AT_ZERO = [0, 0, 1.0, 0, 0]
-# return, done, probabilities, discount^n, projection on the atoms -2 ... 2
-PROJECTIONS = [
-    (0.0, False, UNIFORM, 1.0, UNIFORM),
-    (0.0, True, UNIFORM, 1.0, AT_ZERO),
-    (1.0, True, UNIFORM, 1.0, [0, 0, 0, 1, 0]),
-    (0.25, False, AT_ZERO, 1.0, [0, 0, 0.75, 0.25, 0]),
-    (5.0, False, UNIFORM, 1.0, [0, 0, 0, 0, 1]),
-    (-5.0, True, UNIFORM, 1.0, [1, 0, 0, 0, 0]),
-    (1.0, False, UNIFORM, 1.0, [0, 0.2, 0.2, 0.2, 0.4]),
-    (0.0, False, UNIFORM, 0.5, [0, 0.3, 0.4, 0.3, 0]),
-]
-
-
-@pytest.mark.parametrize(("return_", "done", "p", "discount", "expected"), PROJECTIONS)
-def test_projection(
-    return_: float, done: bool, p: list[float], discount: float, expected: list[float]
-) -> None:
-    found = categorical_projection(
-        torch.tensor([return_]),
-        torch.tensor([done]),
-        torch.tensor([p]),
-        torch.tensor(Z),
-        discount,
-        1,
-    )
-    assert found[0].tolist() == pytest.approx(expected)
-    assert project(return_, done, p, Z, discount) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("n_step", [1, 3])
-def test_projection_like_its_naive_twin(n_step: int) -> None:
+@pytest.mark.parametrize(("n_step", "seed"), [(1, 0), (3, 1), (3, 2)])
+def test_projection_like_its_naive_twin(n_step, seed):
+    torch.manual_seed(seed)
     return_, done = torch.randn(50) * 8, torch.rand(50) < 0.3
+    return_[:5] = torch.tensor([0.0, 2.0, -4.0, 10.0, -10.0])
     p = torch.softmax(torch.randn(50, 11), -1)
     z = torch.linspace(-10, 10, 11)
     found = categorical_projection(return_, done, p, z, 0.9, n_step)
     assert torch.allclose(found.sum(-1), torch.ones(50), atol=1e-5)
-    for i in range(50):
+    for i in range(50):  # On, between and beyond the atoms.
         expected = project(return_[i].item(), bool(done[i]), p[i].tolist(), z.tolist(), 0.9**n_step)
         assert found[i].tolist() == pytest.approx(expected, abs=1e-5)
 
 
-def test_categorical_loss_like_its_naive_twin() -> None:
+def test_categorical_loss_like_its_naive_twin():
     p, target_p = (torch.softmax(6 * torch.randn(20, 5), -1) for _ in range(2))
     target_p[0] = torch.tensor([1.0, 0, 0, 0, 0])
     p[1] = torch.tensor([0, 1.0, 0, 0, 0])
@@ -123,7 +59,7 @@ def test_categorical_loss_like_its_naive_twin() -> None:
 
 
 @pytest.mark.parametrize("logit", [-23.0, -60.0, -85.0])
-def test_categorical_loss_teaches_an_atom_that_is_all_but_impossible(logit: float) -> None:
+def test_categorical_loss_teaches_an_atom_that_is_all_but_impossible(logit):
     # Below 1e-6 the loss was 13.8, without gradient.
     logits = torch.tensor([[0.0, logit, 0.0], [logit, 0.0, 0.0]], requires_grad=True)
     p, target_p = torch.softmax(logits, -1), torch.tensor([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
@@ -135,7 +71,7 @@ def test_categorical_loss_teaches_an_atom_that_is_all_but_impossible(logit: floa
     assert kl_div.tolist() == pytest.approx([math.log(2) - logit, -logit / 2])
 
 
-def test_categorical_loss_of_a_model_in_lower_precision() -> None:
+def test_categorical_loss_of_a_model_in_lower_precision():
     logits = torch.tensor([[0.0, -60.0]], dtype=torch.bfloat16, requires_grad=True)
     loss, _ = categorical_td_loss(torch.softmax(logits, -1).float(), torch.tensor([[0.0, 1.0]]))
     loss.sum().backward()
@@ -144,7 +80,7 @@ def test_categorical_loss_of_a_model_in_lower_precision() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_categorical_loss_is_finite_where_a_probability_is_zero(dtype: torch.dtype) -> None:
+def test_categorical_loss_is_finite_where_a_probability_is_zero(dtype):
     p = torch.tensor([[0.0, 1.0], [1e-7, 1.0], [1.0, 0.0]], dtype=dtype, requires_grad=True)
     loss, kl_div = categorical_td_loss(p, torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]))
     loss.sum().backward()
@@ -153,7 +89,25 @@ def test_categorical_loss_is_finite_where_a_probability_is_zero(dtype: torch.dty
     assert (loss[2].item(), kl_div[2].item()) == (0, pytest.approx(1e-6))
 
 
-def test_divergence_of_equal_distributions_is_the_smallest_priority() -> None:
-    p = torch.tensor([UNIFORM])
+def test_divergence_of_equal_distributions_is_the_smallest_priority():
+    p = torch.full((1, 5), 0.2)
     _, kl_div = categorical_td_loss(p, p)
     assert kl_div.item() == pytest.approx(1e-6)
+
+
+@pytest.mark.parametrize("eps", [1e-2, 1e-3, 1e-6])
+def test_scale_and_its_inverse_like_their_naive_twins(eps):
+    x = torch.cat([torch.linspace(-1e3, 1e3, 41), torch.tensor([1e-3, -0.02, 0.3])])
+    z = value_scale(x, eps)
+    for x_i, z_i in zip(x.tolist(), z.tolist()):
+        assert z_i == pytest.approx(squash(x_i, eps), rel=1e-5, abs=1e-7)
+        expected = pytest.approx(unsquash(z_i, eps), rel=1e-5, abs=1e-6)
+        assert inv_value_scale(torch.tensor(z_i), eps).item() == expected
+    assert torch.allclose(inv_value_scale(z, eps), x, rtol=1e-4, atol=1e-5)
+
+
+def test_scale_follows_gradients():
+    x = torch.tensor([3.0, -3.0], requires_grad=True)
+    value_scale(x, 0.1).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == pytest.approx([0.25 + 0.1] * 2)

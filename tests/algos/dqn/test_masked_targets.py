@@ -39,12 +39,12 @@ class Observation(NamedTuple):
 class Table(torch.nn.Module):
     """The same outputs for every observation, which must not have a mask."""
 
-    def __init__(self, kind: str = "value", **kwargs: Any) -> None:
+    def __init__(self, kind="value", **kwargs):
         super().__init__()
         self.kind = kind
         self.q = torch.nn.Parameter(torch.tensor(Q))
 
-    def forward(self, state: Any, prev_action: Any, prev_reward: Any, *more: Any) -> Any:
+    def forward(self, state, prev_action, prev_reward, *more):
         assert isinstance(state, torch.Tensor)
         q = self.q.expand(*prev_reward.shape, 4)
         if self.kind == "quantile":
@@ -60,26 +60,26 @@ SPACES = EnvSpaces(
 )
 
 
-def with_agent(algo: Any, AgentCls: Any, kind: str, **kwargs: Any) -> Any:
+def with_agent(algo, AgentCls, kind, **kwargs):
     algo.agent = AgentCls(ModelCls=Table, model_kwargs={"kind": kind}, **kwargs)
     algo.agent.initialize(SPACES)
     algo.agent.target_model.q.data = torch.tensor(TARGET_Q)
     return algo
 
 
-def inputs(*lead: int) -> Any:
+def inputs(*lead):
     observation = Observation(torch.zeros(*lead, 4, 3), MASK.expand(*lead, 4, 4))
     return observation, torch.zeros(*lead, 4, dtype=torch.long), torch.zeros(*lead, 4)
 
 
 @pytest.mark.parametrize("double_dqn", [False, True])
 class TestTargets:
-    def test_dqn(self, double_dqn: bool) -> None:
+    def test_dqn(self, double_dqn):
         algo = with_agent(DQN(double_dqn=double_dqn), DqnAgent, "value")
         expected = DOUBLE_NEXT if double_dqn else NEXT
         assert algo.next_value(inputs()).tolist() == expected
 
-    def test_c51(self, double_dqn: bool) -> None:
+    def test_c51(self, double_dqn):
         settings = {"V_min": 0, "V_max": 10, "double_dqn": double_dqn}
         algo = with_agent(CategoricalDQN(**settings), CatDqnAgent, "atoms", n_atoms=2)
         z = torch.tensor([0.0, 10.0])
@@ -88,7 +88,7 @@ class TestTargets:
         torch.testing.assert_close(p, torch.stack([1 - expected / 10, expected / 10], dim=-1))
 
     @pytest.mark.parametrize(("AlgoCls", "AgentCls"), [(QRDQN, QrDqnAgent), (IQN, IqnAgent)])
-    def test_quantiles(self, AlgoCls: Any, AgentCls: Any, double_dqn: bool) -> None:
+    def test_quantiles(self, AlgoCls, AgentCls, double_dqn):
         algo = with_agent(AlgoCls(double_dqn=double_dqn), AgentCls, "quantile")
         if AlgoCls is IQN:
             algo.n_target_tau = algo.agent.n_tau
@@ -101,7 +101,7 @@ class TestTargets:
         torch.testing.assert_close(quantiles.mean(-1), expected)
 
     @pytest.mark.parametrize("n", [1, 3])
-    def test_r2d1_with_ends(self, n: int, double_dqn: bool) -> None:
+    def test_r2d1_with_ends(self, n, double_dqn):
         settings = {"batch_T": 4, "warmup_T": 2, "n_step_return": n, "double_dqn": double_dqn}
         algo = with_agent(R2D1(**settings), R2d1Agent, "recurrent")
         algo.mid_batch_reset = True
@@ -122,7 +122,7 @@ class TestTargets:
         assert next_value.tolist() == [DOUBLE_NEXT if double_dqn else NEXT] * 4
 
 
-def test_loss_at_an_end_that_allows_nothing() -> None:
+def test_loss_at_an_end_that_allows_nothing():
     algo = with_agent(DQN(discount=0.5), DqnAgent, "value")
     algo.prioritized_replay = False
     samples = SimpleNamespace(
@@ -141,7 +141,7 @@ def test_loss_at_an_end_that_allows_nothing() -> None:
     assert torch.isfinite(algo.agent.model.q.grad).all()
 
 
-def test_values_of_pqn() -> None:
+def test_values_of_pqn():
     agent = PqnAgent(ModelCls=Table)
     agent.initialize(SPACES)
     assert agent.value(*inputs()).tolist() == [5, 9, 9, 9]

@@ -1,7 +1,5 @@
 """Munchausen Q-learning: its formulas, the loss of every algorithm that takes it, its cost."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -29,7 +27,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("q", "tau", "action", "value", "log_pi"), TABLE)
-def test_by_hand(q: list[float], tau: float, action: int, value: float, log_pi: float) -> None:
+def test_by_hand(q, tau, action, value, log_pi):
     values = torch.tensor([q])
     assert soft_value(values, tau).item() == pytest.approx(value)
     for clip in (-10.0, -0.4):
@@ -37,7 +35,7 @@ def test_by_hand(q: list[float], tau: float, action: int, value: float, log_pi: 
         assert bonus.item() == pytest.approx(0.5 * max(log_pi, clip), abs=1e-5)
 
 
-def test_quantiles_by_hand() -> None:
+def test_quantiles_by_hand():
     q = torch.tensor([[0.0, math.log(3)]])  # Probabilities 1/4 and 3/4.
     quantiles = torch.tensor([[[4.0, 8.0, 0.0], [0.0, 4.0, 8.0]]])
     entropy = LOG4 / 4 + (LOG4 - math.log(3)) * 3 / 4
@@ -49,7 +47,7 @@ def test_quantiles_by_hand() -> None:
     torch.testing.assert_close(soft_quantiles(q, quantiles, 0.3).mean(-1), soft_value(q, 0.3))
 
 
-def test_shapes_are_checked() -> None:
+def test_shapes_are_checked():
     q = torch.zeros(3, 2)
     with pytest.raises(ValueError, match="q_taken"):
         munchausen_bonus(q[:, :1], q, 0.9, 0.03, -1.0)
@@ -60,7 +58,7 @@ def test_shapes_are_checked() -> None:
 SETTINGS = {"munchausen_alpha": 0.9, "entropy_tau": 0.2, "munchausen_clip": -0.3}
 
 
-def test_loss_like_its_naive_twin() -> None:
+def test_loss_like_its_naive_twin():
     agent = made(MlpIqnAgent(n_tau=6, model_kwargs={"hidden_sizes": [8]}))
     fractions_drawn = {"n_tau": 3, "n_target_tau": 4}
     algo = make_algo(

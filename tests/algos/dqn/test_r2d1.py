@@ -1,9 +1,5 @@
 """Settings, set-up, what is stored and what is logged; the loss is in ``test_r2d1_loss.py``."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -25,17 +21,17 @@ from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.collections import record_class
-from rlpyt.utils.logging import logger
 from tests.agents.parts import made
 from tests.algos.dqn.r2d1_parts import SETTINGS, SPEC, Run
 from tests.algos.parts import examples as vector_examples
+from tests.selection import each_once
 
 STATE = RnnState(np.zeros((1, 64), np.float32), np.zeros((1, 64), np.float32))
 AgentInfo = record_class("AgentInfo", ("q", "prev_rnn_state"))
 EXAMPLES = {**vector_examples(), "agent_info": AgentInfo(np.zeros(4, np.float32), STATE)}
 
 
-def initialized(AlgoCls: Any = R2D1, agent: Any = None, **settings: Any) -> Any:
+def initialized(AlgoCls=R2D1, agent=None, **settings):
     algo = AlgoCls(**{**SETTINGS, **settings.pop("algo", {})})
     kwargs = {
         "agent": made(MlpR2d1Agent()) if agent is None else agent,
@@ -52,7 +48,7 @@ def initialized(AlgoCls: Any = R2D1, agent: Any = None, **settings: Any) -> Any:
 # --- Set-up -------------------------------------------------------------------------------------
 
 
-def test_defaults() -> None:
+def test_defaults():
     algo = R2D1()
     assert algo.batch_size == (80 + 40) * 64
     assert algo.optim_kwargs == {"eps": 1e-3}
@@ -64,7 +60,7 @@ def test_defaults() -> None:
     assert algo.opt_info_fields == (*OptInfo._fields, "qMean")
 
 
-def test_counts() -> None:
+def test_counts():
     algo = initialized(algo={"replay_ratio": 10})
     assert algo.updates_per_optimize == round(10 * 18 / ((5 + 3) * 7))
     assert algo.min_itr_learn == 90 // 18
@@ -75,14 +71,12 @@ def test_counts() -> None:
     ("warmup_T", "interval", "expected"),
     [(40, 40, 1), (40, 20, 2), (9, 4, 2), (3, 4, 0), (5, 1, 5)],
 )
-def test_shift_of_input_priorities_is_the_warm_up(
-    warmup_T: int, interval: int, expected: int
-) -> None:
+def test_shift_of_input_priorities_is_the_warm_up(warmup_T, interval, expected):
     algo = R2D1(warmup_T=warmup_T, store_rnn_state_interval=interval)
     assert algo.input_priority_shift == expected
 
 
-def test_no_stored_states() -> None:
+def test_no_stored_states():
     # The default of input_priority_shift divided by zero.
     assert R2D1(store_rnn_state_interval=0).input_priority_shift == 40
     run = Run(store_rnn_state_interval=0)
@@ -90,18 +84,16 @@ def test_no_stored_states() -> None:
     assert run.algo.sample_from_replay().init_rnn_state is None
 
 
-def test_numbers_may_be_floats() -> None:
+def test_numbers_may_be_floats():
     settings = {name: float(value) for name, value in SETTINGS.items()}
     assert Run(**settings).train(7)[-1].loss
 
 
-@pytest.mark.parametrize("prioritized", [True, False])
-@pytest.mark.parametrize("image", [True, False])
-@pytest.mark.parametrize("time_limit", [True, False])
-@pytest.mark.parametrize("async_", [True, False])
-def test_replay_fits_the_observation(
-    prioritized: bool, image: bool, time_limit: bool, async_: bool
-) -> None:
+@pytest.mark.parametrize(
+    ("prioritized", "image", "time_limit", "async_"),
+    each_once(*[(True, False)] * 4) + [(True, False, True, False), (False, True, True, False)],
+)
+def test_replay_fits_the_observation(prioritized, image, time_limit, async_):
     env_info = record_class("EnvInfo", ("timeout",))(False)
     examples = {**EXAMPLES, "env_info": env_info}
     examples["observation"] = vector_examples(image)["observation"]
@@ -116,12 +108,10 @@ def test_replay_fits_the_observation(
     assert (buffer.rnn_state_interval, buffer.batch_T) == (4, 8)
 
 
-@pytest.mark.parametrize("prioritized_replay", [True, False])
-@pytest.mark.parametrize("interval", [0, 1, 4, 7])
-@pytest.mark.parametrize("batch_T", [1, 4, 6])
-def test_training_starts_with_the_first_sequence(
-    prioritized_replay: bool, interval: int, batch_T: int
-) -> None:
+@pytest.mark.parametrize(
+    ("prioritized_replay", "interval", "batch_T"), each_once((True, False), (0, 1, 4, 7), (1, 4, 6))
+)
+def test_training_starts_with_the_first_sequence(prioritized_replay, interval, batch_T):
     """The first iteration that may train has a sequence, the one before has none."""
     settings = {
         "prioritized_replay": prioritized_replay,
@@ -137,22 +127,13 @@ def test_training_starts_with_the_first_sequence(
     run.algo.sample_from_replay()
 
 
-def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    lines: list[str] = []
-    monkeypatch.setattr(logger, "log", lambda text, *args, **kwargs: lines.append(text))
-    return lines
-
-
 @pytest.mark.parametrize(("interval", "warns"), [(5, False), (6, True)])
-def test_steps_that_are_never_trained_on_are_logged(
-    monkeypatch: pytest.MonkeyPatch, interval: int, warns: bool
-) -> None:
-    lines = logged(monkeypatch)
+def test_steps_that_are_never_trained_on_are_logged(logged, interval, warns):
     initialized(algo={"store_rnn_state_interval": interval})
-    assert any("never trained on. Make the interval" in line for line in lines) == warns
+    assert any("never trained on. Make the interval" in line for line in logged) == warns
 
 
-def test_agent_info_must_have_what_is_stored() -> None:
+def test_agent_info_must_have_what_is_stored():
     q_only = record_class("AgentInfo", ("q",))(np.zeros(4, np.float32))
     with pytest.raises(ValueError, match=r"agent_info of MlpR2d1Agent has no \['prev_rnn_state'\]"):
         initialized(examples={**EXAMPLES, "agent_info": q_only})
@@ -166,7 +147,7 @@ def test_agent_info_must_have_what_is_stored() -> None:
 # --- What is stored -----------------------------------------------------------------------------
 
 
-def test_what_is_stored() -> None:
+def test_what_is_stored():
     run = Run()
     samples = run.collect()
     record = run.algo.samples_to_buffer(samples)
@@ -180,13 +161,13 @@ def test_what_is_stored() -> None:
 @pytest.mark.parametrize(
     "settings", [{"input_priorities": False}, {"prioritized_replay": False}], ids=str
 )
-def test_samples_come_without_priorities_where_none_are_used(settings: dict[str, Any]) -> None:
+def test_samples_come_without_priorities_where_none_are_used(settings):
     run = Run(**settings)
     assert isinstance(run.algo.samples_to_buffer(run.collect()), SamplesToBufferRnn)
     assert run.train(9)[-1].loss
 
 
-def test_where_environments_wait_is_stored() -> None:
+def test_where_environments_wait_is_stored():
     run = Run(mid_batch_reset=False)
     stored = run.algo.replay_entries(run.collect()).samples
     assert stored._fields == (*SamplesToBufferRnn._fields, "valid")
@@ -194,7 +175,7 @@ def test_where_environments_wait_is_stored() -> None:
     assert (~stored.valid).tolist() == waits
 
 
-def sequence_entry(array: Any, prev_rnn_state: Any) -> Any:
+def sequence_entry(array, prev_rnn_state):
     """What the original stores, of examples or samples."""
     return SamplesToBufferRnn(
         observation=array("observation"),
@@ -206,16 +187,14 @@ def sequence_entry(array: Any, prev_rnn_state: Any) -> Any:
 
 
 class OwnBuffer(R2D1):
-    def initialize_replay_buffer(
-        self, examples: Any, batch_spec: BatchSpec, async_: bool = False
-    ) -> None:
+    def initialize_replay_buffer(self, examples, batch_spec, async_=False):
         example = sequence_entry(examples.get, examples["agent_info"].prev_rnn_state)
         kwargs = self._replay_kwargs(example, batch_spec)
         self.replay_buffer = PrioritizedSequenceReplayBuffer(**kwargs)
 
 
 class OwnEntries(R2D1):
-    def samples_to_buffer(self, samples: Any) -> Any:
+    def samples_to_buffer(self, samples):
         agent, env = samples.agent, samples.env
         arrays = {**dict(env.items()), "action": agent.action}
         entry = sequence_entry(arrays.get, agent.agent_info.prev_rnn_state)
@@ -227,10 +206,10 @@ Bonus = record_class("Bonus", (*SamplesToBufferRnn._fields, "bonus"))
 
 
 class OneMoreField(R2D1):
-    def examples_to_buffer(self, examples: Any) -> Any:
+    def examples_to_buffer(self, examples):
         return Bonus(*super().examples_to_buffer(examples), bonus=np.float32(0))
 
-    def samples_to_buffer(self, samples: Any) -> Any:
+    def samples_to_buffer(self, samples):
         entry = super().samples_to_buffer(samples)
         return entry._replace(samples=Bonus(*entry.samples, bonus=samples.env.reward))
 
@@ -238,15 +217,13 @@ class OneMoreField(R2D1):
 class OwnLoop(R2D1):
     """Stores by itself what the hook returns, as programs do that copied the loop."""
 
-    def add_samples_to_buffer(self, itr: int, samples: Any) -> None:
+    def add_samples_to_buffer(self, itr, samples):
         self.replay_buffer.append_samples(self.samples_to_buffer(samples))
 
 
 @pytest.mark.parametrize("mid_batch_reset", [True, False])
 @pytest.mark.parametrize("AlgoCls", [OwnBuffer, OwnEntries, OneMoreField, OwnLoop])
-def test_blank_steps_are_known_whoever_decides_on_the_fields(
-    AlgoCls: Any, mid_batch_reset: bool
-) -> None:
+def test_blank_steps_are_known_whoever_decides_on_the_fields(AlgoCls, mid_batch_reset):
     # With environments that wait, one half of such a pair knew of ``valid``, the other did not.
     run = Run(AlgoCls, mid_batch_reset=mid_batch_reset)
     assert run.train(12)[-1].loss
@@ -266,9 +243,8 @@ def test_blank_steps_are_known_whoever_decides_on_the_fields(
 # --- Training -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mid_batch_reset", [True, False])
-@pytest.mark.parametrize("prioritized_replay", [True, False])
-def test_iterations(mid_batch_reset: bool, prioritized_replay: bool) -> None:
+@pytest.mark.parametrize(("mid_batch_reset", "prioritized_replay"), [(True, False), (False, True)])
+def test_iterations(mid_batch_reset, prioritized_replay):
     run = Run(mid_batch_reset=mid_batch_reset, prioritized_replay=prioritized_replay)
     infos = run.train(25)  # The buffer wraps.
     assert infos[0]._fields == (*OptInfo._fields, "qMean")
@@ -278,35 +254,14 @@ def test_iterations(mid_batch_reset: bool, prioritized_replay: bool) -> None:
     assert run.algo.update_counter == 20
 
 
-def test_updates_set_the_priorities_of_their_sequences() -> None:
-    run = Run()
-    run.train(7)
-    samples = run.algo.sample_from_replay()
-    given: list[Any] = []
-    run.algo.replay_buffer.update_batch_priorities = given.append
-    run.algo._apply_optimization(samples, run.algo._get_empty_optim_info())
-    assert given[0].shape == (7,)
-    assert (given[0] > 0).all()
-
-
-@pytest.mark.parametrize("tau", [1, 0.1])
-def test_target_follows_every_interval(tau: float) -> None:
-    run = Run(target_update_tau=tau, target_update_interval=2)
-    taus: list[float] = []
-    run.agent.update_target = taus.append
-    run.train(5 + 4)
-    assert taus == [tau, tau]
-
-
-@pytest.mark.parametrize("CollectorCls", [None, CpuWaitResetCollector])
-def test_images(CollectorCls: Any) -> None:
+def test_images_of_waiting_environments():
     sampler = SerialSampler(
-        EnvCls=Catch,
-        env_kwargs={"grid_shape": (5, 3), "img_shape": (20, 12), "num_img_obs": 3},
+        Catch,
+        {"grid_shape": (5, 3), "img_shape": (20, 12), "num_img_obs": 3},
         batch_T=6,
         batch_B=3,
         max_decorrelation_steps=0,
-        **({"CollectorCls": CollectorCls} if CollectorCls else {}),
+        CollectorCls=CpuWaitResetCollector,
     )
     conv = {"channels": [4], "kernel_sizes": [4], "strides": [4], "paddings": [0]}
     agent = AtariR2d1Agent(model_kwargs={**conv, "fc_size": 8, "lstm_size": 6, "head_size": 8})
@@ -319,19 +274,3 @@ def test_images(CollectorCls: Any) -> None:
         agent.train_mode(itr)
         info = algo.optimize_agent(itr, samples)
     assert info.loss
-
-
-# --- What programs change -----------------------------------------------------------------------
-
-
-@pytest.mark.gpu
-def test_on_a_gpu() -> None:
-    run = Run()
-    run.store(9)
-    samples = run.algo.sample_from_replay()
-    expected = run.algo.loss(samples)
-    run.agent.to_device(0)
-    for a, b in zip(expected, run.algo.loss(run.algo.to_training_device(samples))):
-        assert torch.allclose(a, b.cpu(), atol=1e-4)
-    run.algo.optim_initialize()
-    assert run.train(3)[-1].loss

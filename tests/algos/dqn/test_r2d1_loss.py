@@ -1,9 +1,6 @@
 """The loss of R2D1 and the priorities, against one step at a time of what was sampled."""
 
-from __future__ import annotations
-
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +14,6 @@ from tests.reference.recurrent_q_learning import input_priority, rows_of, sequen
 from tests.selection import FULL, each_once, selected
 
 CASES = [
-    {},
-    {"mid_batch_reset": False},
     {"warmup_T": 0, "mid_batch_reset": False, "store_rnn_state_interval": 1},
     {"n_step_return": 7, "delta_clip": 0.2, "store_rnn_state_interval": 1},
     {"prioritized_replay": False, "value_scale_eps": 0.1},
@@ -32,6 +27,8 @@ CASES = [
 ]
 if FULL:
     CASES += [
+        {},
+        {"mid_batch_reset": False},
         {"warmup_T": 0},
         {"double_dqn": False, "n_step_return": 1},
         {"bootstrap_timelimit": True},
@@ -41,7 +38,7 @@ if FULL:
     ]
 
 
-def all_starts(run: Run) -> list[tuple[int, int]]:
+def all_starts(run):
     """Every place at which a whole sequence begins, the first row of all excepted."""
     algo = run.algo
     stride = max(1, algo.store_rnn_state_interval)
@@ -49,12 +46,13 @@ def all_starts(run: Run) -> list[tuple[int, int]]:
     return [(i, b) for b in range(len(run.rows)) for i in range(stride, last, stride)]
 
 
-def some_starts(run: Run) -> list[tuple[int, int]]:
-    """Every third of these places: they meet all kinds of boundaries, see below."""
-    return all_starts(run)[::3]
+def some_starts(run):
+    """A dozen of these places: they meet all kinds of boundaries, see below."""
+    starts = all_starts(run)
+    return starts[:: max(3, len(starts) // 15)]
 
 
-def extract(run: Run, starts: list[tuple[int, int]]) -> Any:
+def extract(run, starts):
     """These sequences from the replay buffer, with weights if prioritized."""
     T_idxs, B_idxs = map(np.array, zip(*starts))
     buffer = run.algo.replay_buffer
@@ -65,7 +63,7 @@ def extract(run: Run, starts: list[tuple[int, int]]) -> Any:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_loss_like_its_naive_twin(case: dict[str, Any]) -> None:
+def test_loss_like_its_naive_twin(case):
     run = Run(**case)
     run.store(9)
     run.disturb()
@@ -79,10 +77,10 @@ def test_loss_like_its_naive_twin(case: dict[str, Any]) -> None:
 
     run.agent.model.zero_grad(set_to_none=True)
     weights = samples.is_weights.tolist() if run.algo.prioritized_replay else [1.0] * len(starts)
-    total: Any = 0.0
+    total = 0.0
     n_losses = 0
     for k, (i, b) in enumerate(starts):
-        state: Any = None
+        state = None
         if run.algo.store_rnn_state_interval > 0:
             state = tuple(part[:, None] for part in run.rows[b][i].rnn_state)
         one = sequence_loss(
@@ -99,7 +97,7 @@ def test_loss_like_its_naive_twin(case: dict[str, Any]) -> None:
         assert torch.allclose(found, p.grad, atol=1e-5)
 
 
-def test_the_data_of_these_tests_have_all_kinds_of_boundaries() -> None:
+def test_the_data_of_these_tests_have_all_kinds_of_boundaries():
     for mid_batch_reset in (True, False):
         run = Run(mid_batch_reset=mid_batch_reset)
         run.store(9)
@@ -114,13 +112,11 @@ def test_the_data_of_these_tests_have_all_kinds_of_boundaries() -> None:
     ("mid_batch_reset", "interval", "warmup_T", "null_action"),
     selected(itertools.product((True, False), (1, 4), (0, 3), (0, 2))),
 )
-def test_values_are_those_of_acting(
-    mid_batch_reset: bool, interval: int, warmup_T: int, null_action: int
-) -> None:
+def test_values_are_those_of_acting(mid_batch_reset, interval, warmup_T, null_action):
     """With unchanged networks, training sees what the agent saw when it acted."""
 
     class Maze(TMaze):
-        def __init__(self, **kwargs: Any) -> None:
+        def __init__(self, **kwargs):
             super().__init__(**kwargs)
             self._action_space = IntBox(0, 3, null_value=null_action)
 
@@ -148,20 +144,7 @@ def test_values_are_those_of_acting(
     assert n_compared > 80
 
 
-def test_only_waiting_steps_do_not_count() -> None:
-    run = Run(mid_batch_reset=False)
-    run.store(9)
-    starts = all_starts(run)
-    _, td_abs_errors, _ = run.algo.loss(extract(run, starts))
-    waits = [
-        [run.rows[b][i + run.algo.warmup_T + t].waits for i, b in starts]
-        for t in range(run.algo.batch_T)
-    ]
-    assert (td_abs_errors == 0).tolist() == waits
-    assert 0 < np.mean(waits) < 1
-
-
-def test_batch_in_which_nothing_counts() -> None:
+def test_batch_in_which_nothing_counts():
     # Its mean was NaN.
     run = Run(mid_batch_reset=False)
     run.store(9)
@@ -175,16 +158,16 @@ def test_batch_in_which_nothing_counts() -> None:
 class OldModel(torch.nn.Module):
     """A model as programs wrote it, without the argument ``reset``."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model):
         super().__init__()
         self.model = model
 
-    def forward(self, observation: Any, prev_action: Any, prev_reward: Any, state: Any) -> Any:
+    def forward(self, observation, prev_action, prev_reward, state):
         return self.model(observation, prev_action, prev_reward, state)
 
 
 @pytest.mark.parametrize("mid_batch_reset", [True, False])
-def test_models_that_cannot_reset_give_the_same(mid_batch_reset: bool) -> None:
+def test_models_that_cannot_reset_give_the_same(mid_batch_reset):
     run = Run(mid_batch_reset=mid_batch_reset)
     run.store(9)
     run.disturb()
@@ -196,18 +179,18 @@ def test_models_that_cannot_reset_give_the_same(mid_batch_reset: bool) -> None:
         assert torch.allclose(a, b, atol=1e-6)
 
 
-def test_agent_that_overrides_the_call_gives_the_same() -> None:
+def test_agent_that_overrides_the_call_gives_the_same():
     run = Run()
     run.store(9)
     run.disturb()
     samples = extract(run, all_starts(run))
     expected = run.algo.loss(samples)
 
-    class Mine(type(run.agent)):  # type: ignore[misc]
-        def __call__(self, observation: Any, action: Any, reward: Any, state: Any) -> Any:
+    class Mine(type(run.agent)):
+        def __call__(self, observation, action, reward, state):
             return super().__call__(observation, action, reward, state)
 
-        def target(self, observation: Any, action: Any, reward: Any, state: Any) -> Any:
+        def target(self, observation, action, reward, state):
             return super().target(observation, action, reward, state)
 
     run.agent.__class__ = Mine
@@ -215,13 +198,13 @@ def test_agent_that_overrides_the_call_gives_the_same() -> None:
         assert torch.allclose(a, b, atol=1e-6)
 
 
-def test_network_runs_once_over_every_step() -> None:
+def test_network_runs_once_over_every_step():
     run = Run()
     run.store(9)
     n_steps = {"model": 0, "target_model": 0}
     for name in n_steps:
 
-        def count(module: Any, inputs: Any, output: Any, name: str = name) -> None:
+        def count(module, inputs, output, name=name):
             n_steps[name] += len(inputs[0])
 
         getattr(run.agent, name).register_forward_hook(count)
@@ -243,9 +226,7 @@ PRIORITIES = {
     ("mid_batch_reset", "n_step_return", "name"),
     each_once((True, False), (1, 2, 5, 6, 9), PRIORITIES),
 )
-def test_input_priorities_like_their_naive_twin(
-    mid_batch_reset: bool, n_step_return: int, name: str
-) -> None:
+def test_input_priorities_like_their_naive_twin(mid_batch_reset, n_step_return, name):
     # The formula left out discount^n and took the value one step early; n = 1 was an error.
     settings = PRIORITIES[name]
     run = Run(mid_batch_reset=mid_batch_reset, n_step_return=n_step_return, **settings)
@@ -258,26 +239,12 @@ def test_input_priorities_like_their_naive_twin(
             assert priorities[b] == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
-def test_input_priorities_by_hand() -> None:
-    run = Run(n_step_return=1, value_scale_eps=0.0, discount=0.5, spec=BatchSpec(3, 1))
-    samples = run.collect()
-    samples.agent.agent_info.q[:, 0] = torch.tensor([[2.0, 0, 0], [0, 1, 0], [3, 0, 0]])
-    samples.agent.action[:, 0] = torch.tensor([0, 2, 0])
-    samples.env.reward[:, 0] = torch.tensor([1.5, 8.0, 100.0])
-    samples.env.done[:, 0] = torch.tensor([False, True, False])
-    # h^-1(1) = 3, y_0 = h(1.5 + 0.5 * 3) = 1; y_1 = h(8) = 2; |delta| = 1 and 2.
-    found = run.algo.compute_input_priorities(samples)
-    assert found.tolist() == pytest.approx([0.9 * 2 + 0.1 * 1.5])
-
-
-def test_batch_of_one_step_has_the_default_priority() -> None:
+def test_batch_of_one_step_has_the_default_priority():
     run = Run(spec=BatchSpec(1, 2), default_priority=0.7)
     assert run.algo.compute_input_priorities(run.collect()).tolist() == pytest.approx([0.7] * 2)
 
 
-def test_input_priorities_are_those_of_the_sequences_with_the_samples_behind_their_warm_up() -> (
-    None
-):
+def test_input_priorities_are_those_of_the_sequences_with_the_samples_behind_their_warm_up():
     run = Run(warmup_T=4, replay_size=600, spec=BatchSpec(4, 3))  # One slot per batch.
     assert run.algo.input_priority_shift == 1
     given = []

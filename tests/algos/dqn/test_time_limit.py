@@ -1,9 +1,5 @@
 """``bootstrap_timelimit``: transitions that a time limit cut are stored, but not trained on."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -21,19 +17,13 @@ from tests.agents.parts import made
 from tests.algos.parts import SETTINGS, batch, examples, initialized
 
 EnvInfo = namedarraytuple("EnvInfo", ["timeout", "score"])
-ALGOS = [
-    (DQN, MlpDqnAgent),
-    (CategoricalDQN, MlpCatDqnAgent),
-    (QRDQN, MlpQrDqnAgent),
-    (IQN, MlpIqnAgent),
-]
 
 
-def examples_with_timeout(image: bool = False) -> dict[str, Any]:
+def examples_with_timeout(image=False):
     return {**examples(image), "env_info": EnvInfo(timeout=False, score=0.0)}
 
 
-def timed_batch(seed: int, timeout: bool | None = None) -> Any:
+def timed_batch(seed, timeout=None):
     """A batch whose episodes end by a time limit: all of them, none, or every other."""
     samples = batch(np.random.default_rng(seed), done=0.4)
     done = samples.env.done
@@ -42,20 +32,20 @@ def timed_batch(seed: int, timeout: bool | None = None) -> Any:
     return samples._replace(env=samples.env._replace(env_info=env_info))
 
 
-def make_algo(AlgoCls: Any, AgentCls: Any, **settings: Any) -> Any:
+def make_algo(AlgoCls, AgentCls, **settings):
     settings = {**SETTINGS, "bootstrap_timelimit": True, **settings}
     agent = made(AgentCls(model_kwargs={"hidden_sizes": [8]}))
     return initialized(AlgoCls(**settings), agent, examples=examples_with_timeout())
 
 
-def run(algo: Any, n_itr: int, timeout: bool | None = None) -> list[Any]:
+def run(algo, n_itr, timeout=None):
     return [algo.optimize_agent(itr, timed_batch(itr, timeout)) for itr in range(n_itr)]
 
 
 # --- Set-up ---------------------------------------------------------------------------------------
 
 
-def test_it_is_an_option() -> None:
+def test_it_is_an_option():
     """A time limit is the end of an episode unless it was asked for."""
     algo = initialized(DQN(**SETTINGS), examples=examples_with_timeout())
     assert algo.bootstrap_timelimit is False
@@ -66,7 +56,7 @@ def test_it_is_an_option() -> None:
 class OwnConstructor(DQN):
     """Stores what the original did, to which this setting was unknown."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         for name, value in vars(DQN(**SETTINGS)).items():
             if name != "bootstrap_timelimit":
                 setattr(self, name, value)
@@ -75,7 +65,7 @@ class OwnConstructor(DQN):
 class OwnSetUp(OwnConstructor):
     """Does by hand what :meth:`DQN.initialize` does."""
 
-    def initialize(self, agent: Any, n_itr: int, batch_spec: Any, *args: Any, **kw: Any) -> None:
+    def initialize(self, agent, n_itr, batch_spec, *args, **kw):
         self.agent, self.n_itr, self.mid_batch_reset = agent, n_itr, True
         self.sampler_bs, self.updates_per_optimize, self.min_itr_learn = batch_spec.size, 4, 2
         self.initialize_replay_buffer(examples_with_timeout(), batch_spec)
@@ -83,14 +73,14 @@ class OwnSetUp(OwnConstructor):
 
 
 @pytest.mark.parametrize("AlgoCls", [OwnConstructor, OwnSetUp])
-def test_subclass_without_it(AlgoCls: Any) -> None:
+def test_subclass_without_it(AlgoCls):
     algo = initialized(AlgoCls(), examples=examples_with_timeout())
     assert type(algo.replay_buffer) is UniformReplayBuffer
     assert len(run(algo, 3)[-1].loss) == 4
 
 
-def test_own_replay_buffer_must_have_it() -> None:
-    def without_timeout_n(example: Any, **kwargs: Any) -> Any:
+def test_own_replay_buffer_must_have_it():
+    def without_timeout_n(example, **kwargs):
         return UniformReplayBuffer(example=example, **kwargs)
 
     algo = make_algo(DQN, MlpDqnAgent, ReplayBufferCls=without_timeout_n)
@@ -101,55 +91,40 @@ def test_own_replay_buffer_must_have_it() -> None:
 # --- The loss -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("AlgoCls", "AgentCls"), ALGOS)
-@pytest.mark.parametrize("prioritized_replay", [False, True])
-@pytest.mark.parametrize("n_step_return", [1, 3])
-class TestLoss:
-    def test_is_the_mean_over_the_others(
-        self, AlgoCls: Any, AgentCls: Any, prioritized_replay: bool, n_step_return: int
-    ) -> None:
-        algo = make_algo(
-            AlgoCls,
-            AgentCls,
-            prioritized_replay=prioritized_replay,
-            n_step_return=n_step_return,
-            batch_size=32,
-            min_steps_learn=48,  # Only to store: priorities are still equal.
-        )
-        run(algo, 6)
-        samples = algo.replay_buffer.sample_batch(32)
-        valid = not_timed_out(samples)
-        assert 0 < valid.sum() < 32
-        assert torch.equal(valid, ~samples.timeout_n)
-        torch.manual_seed(0)
-        values = algo._get_loss_values(samples)
-        # The targets of the ones that are not trained on change nothing.
-        samples.return_[~valid] += 100.0
-        torch.manual_seed(0)
-        others = algo._get_loss_values(samples)
-        assert torch.equal(values["loss"], others["loss"])
-        assert (values["tdAbsErr"][~valid] == 0).all()
-        assert (values["tdAbsErr"][valid] > 0).any()
+@pytest.mark.parametrize(
+    ("AlgoCls", "AgentCls", "prioritized_replay", "n_step_return"),
+    [
+        (DQN, MlpDqnAgent, True, 3),
+        (CategoricalDQN, MlpCatDqnAgent, True, 1),
+        (QRDQN, MlpQrDqnAgent, False, 3),
+        (IQN, MlpIqnAgent, False, 1),
+    ],
+)
+def test_loss_is_the_mean_over_the_others(AlgoCls, AgentCls, prioritized_replay, n_step_return):
+    settings = {"prioritized_replay": prioritized_replay, "n_step_return": n_step_return}
+    settings |= {"batch_size": 32, "min_steps_learn": 48}  # So far, priorities are equal.
+    algo = make_algo(AlgoCls, AgentCls, **settings)
+    run(algo, 6)
+    samples = algo.replay_buffer.sample_batch(32)
+    valid = not_timed_out(samples)
+    assert 0 < valid.sum() < 32
+    assert torch.equal(valid, ~samples.timeout_n)
+    torch.manual_seed(0)
+    values = algo._get_loss_values(samples)
+    # The targets of the ones that are not trained on change nothing.
+    samples.return_[~valid] += 100.0
+    torch.manual_seed(0)
+    others = algo._get_loss_values(samples)
+    assert torch.equal(values["loss"], others["loss"])
+    assert (values["tdAbsErr"][~valid] == 0).all()
+    assert (values["tdAbsErr"][valid] > 0).any()
 
-        algo.bootstrap_timelimit = False
-        torch.manual_seed(0)
-        assert algo._get_loss_values(samples)["loss"] != values["loss"]
-
-    def test_without_time_outs_nothing_changes(
-        self, AlgoCls: Any, AgentCls: Any, prioritized_replay: bool, n_step_return: int
-    ) -> None:
-        settings = {"prioritized_replay": prioritized_replay, "n_step_return": n_step_return}
-        algo = make_algo(AlgoCls, AgentCls, **settings)
-        run(algo, 4, timeout=False)
-        samples = algo.replay_buffer.sample_batch(8)
-        losses = []
-        for algo.bootstrap_timelimit in (True, False):
-            torch.manual_seed(0)
-            losses.append(algo.loss(samples)[0].item())
-        assert losses[0] == pytest.approx(losses[1])
+    algo.bootstrap_timelimit = False
+    torch.manual_seed(0)
+    assert algo._get_loss_values(samples)["loss"] != values["loss"]
 
 
-def test_batch_of_nothing_but_time_outs_changes_nothing() -> None:
+def test_batch_of_nothing_but_time_outs_changes_nothing():
     algo = make_algo(DQN, MlpDqnAgent)
     run(algo, 4)
     samples = algo.replay_buffer.sample_batch(8)
@@ -158,7 +133,7 @@ def test_batch_of_nothing_but_time_outs_changes_nothing() -> None:
     assert loss.item() == 0
 
 
-def test_they_are_hardly_drawn_again() -> None:
+def test_they_are_hardly_drawn_again():
     """By their temporal difference, which training leaves as it is, they would crowd out others."""
     algo = make_algo(DQN, MlpDqnAgent, prioritized_replay=True, pri_alpha=1.0, replay_size=64)
     run(algo, 8)

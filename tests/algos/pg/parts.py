@@ -1,10 +1,7 @@
 """Algorithms set up with real agents and samplers on toy environments."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
+from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.toy import TMaze
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -18,16 +15,16 @@ class Setup:
 
     def __init__(
         self,
-        algo: Any,
-        agent: Any = None,
-        EnvCls: Any = TMaze,
-        env_kwargs: dict[str, Any] | None = None,
-        T: int = 5,
-        B: int = 3,
-        CollectorCls: Any = CpuResetCollector,
-        n_itr: int = 10,
-        record_next_observation: bool = False,
-    ) -> None:
+        algo,
+        agent=None,
+        EnvCls=TMaze,
+        env_kwargs=None,
+        T=5,
+        B=3,
+        CollectorCls=CpuResetCollector,
+        n_itr=10,
+        record_next_observation=False,
+    ):
         self.algo = algo
         self.agent = GenericFfAgent(**FF) if agent is None else agent
         self.sampler = SerialSampler(
@@ -50,24 +47,39 @@ class Setup:
             examples=self.examples,
         )
 
-    def sample(self, itr: int = 0) -> Any:
+    def sample(self, itr=0):
         """One batch; the agent is left as it is for training."""
         self.agent.sample_mode(itr)
         samples, _ = self.sampler.obtain_samples(itr)
         self.agent.train_mode(itr)
         return samples
 
-    def train(self, first_itr: int = 0, last_itr: int = 1) -> list[Any]:
+    def train(self, first_itr=0, last_itr=1):
         """Iterations, and what they report."""
         return [
             self.algo.optimize_agent(itr, self.sample(itr)) for itr in range(first_itr, last_itr)
         ]
 
-    def parameters(self) -> list[float]:
+    def parameters(self):
         """All parameters of the agent."""
         return [x for p in self.agent.parameters() for x in p.detach().flatten().tolist()]
 
 
-def lstm_agent() -> GenericLstmAgent:
+def lstm_agent():
     """A small recurrent agent."""
     return GenericLstmAgent(**LSTM)
+
+
+class Recorder(PPO):
+    """Keeps the minibatches, and the ratios of policies in them."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.seen = []
+        self.ratios = []
+
+    def _get_loss_values(self, batch):
+        values = super()._get_loss_values(batch)
+        self.seen.append(batch)
+        self.ratios.append(values["ratio"])
+        return values

@@ -1,9 +1,5 @@
 """What research code changed in A2C and PPO by copying them: each is one small method."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -23,14 +19,14 @@ from tests.algos.pg.parts import Setup, lstm_agent
 Extended = namedarraytuple("Extended", (*LossInputs._fields, "bonus"))
 
 
-def square_sum(setup: Setup) -> float:
+def square_sum(setup):
     return sum(x * x for x in setup.parameters())
 
 
 @pytest.mark.parametrize("AlgoCls", [A2C, PPO])
-def test_extra_loss_term(AlgoCls: Any) -> None:
-    class Regularised(AlgoCls):  # type: ignore[misc, valid-type]
-        def combine_losses(self, *args: Any) -> Any:
+def test_extra_loss_term(AlgoCls):
+    class Regularised(AlgoCls):
+        def combine_losses(self, *args):
             loss, *infos = super().combine_losses(*args)
             squares = sum(p.square().sum() for p in self.agent.parameters())
             return (loss + 1000 * squares, *infos)
@@ -44,15 +40,15 @@ def test_extra_loss_term(AlgoCls: Any) -> None:
     assert found[1] < found[0]
 
 
-def test_rewards_changed_in_place_are_not_inputs_of_the_agent() -> None:
+def test_rewards_changed_in_place_are_not_inputs_of_the_agent():
     # The agent was trained with previous rewards that it had not received.
     class InPlace(A2C):
-        def process_returns(self, samples: Any) -> Any:
+        def process_returns(self, samples):
             samples.env.reward.add_(0.5)
             return super().process_returns(samples)
 
     class Copied(A2C):
-        def process_returns(self, samples: Any) -> Any:
+        def process_returns(self, samples):
             env = samples.env._replace(reward=samples.env.reward + 0.5)
             return super().process_returns(samples._replace(env=env))
 
@@ -66,11 +62,11 @@ def test_rewards_changed_in_place_are_not_inputs_of_the_agent() -> None:
 
 
 @pytest.mark.parametrize("AlgoCls", [A2C, PPO])
-def test_extra_infos(AlgoCls: Any) -> None:
-    class Informed(AlgoCls):  # type: ignore[misc, valid-type]
+def test_extra_infos(AlgoCls):
+    class Informed(AlgoCls):
         opt_info_fields = (*OptInfo._fields, "piLoss", "valueLoss", "mine")
 
-        def _get_loss_values(self, *args: Any) -> dict[str, Any]:
+        def _get_loss_values(self, *args):
             return {**super()._get_loss_values(*args), "mine": torch.ones(())}
 
     (info,) = Setup(Informed(entropy_loss_coeff=0.0)).train()
@@ -86,16 +82,9 @@ def test_extra_infos(AlgoCls: Any) -> None:
 class OwnPpoLoss(PPO):
     """As the published code has it, without the parts that may be replaced."""
 
-    def loss(  # type: ignore[override]
-        self,
-        agent_inputs: Any,
-        action: Any,
-        return_: Any,
-        advantage: Any,
-        valid: Any,
-        old_dist_info: Any,
-        init_rnn_state: Any = None,
-    ) -> Any:
+    def loss(
+        self, agent_inputs, action, return_, advantage, valid, old_dist_info, init_rnn_state=None
+    ):
         if self.agent.recurrent:
             init_rnn_state = buffer_method(init_rnn_state, "transpose", 0, 1)
             init_rnn_state = buffer_method(init_rnn_state, "contiguous")
@@ -114,7 +103,7 @@ class OwnPpoLoss(PPO):
 
 
 @pytest.mark.parametrize("agent", [None, lstm_agent])
-def test_loss_written_by_hand(agent: Any) -> None:
+def test_loss_written_by_hand(agent):
     # It failed where the parts of the loss were to be logged.
     found = []
     for Cls in (PPO, OwnPpoLoss):
@@ -129,25 +118,23 @@ def test_loss_written_by_hand(agent: Any) -> None:
     assert found[1].piLoss == []
 
 
-def test_extra_field_beside_clipped_values() -> None:
+def test_extra_field_beside_clipped_values():
     # The field of the clipped values took the place of the own one.
     class WithBonus(PPO):
-        def loss_input_from_samples(self, samples: Any) -> Any:
+        def loss_input_from_samples(self, samples):
             bonus = samples.agent.action + 10
             return Extended(*super().loss_input_from_samples(samples), bonus=bonus)
 
-        def loss(self, action: Any, bonus: Any = None, **kwargs: Any) -> Any:
+        def loss(self, action, bonus=None, **kwargs):
             assert torch.equal(bonus, action + 10)
             return super().loss(action=action, **kwargs)
 
     Setup(WithBonus(value_clip=0.2)).train()
 
 
-def test_inputs_of_the_loss_from_computed_targets() -> None:
+def test_inputs_of_the_loss_from_computed_targets():
     class OfTargets(PPO):
-        def loss_input_from_samples(  # type: ignore[override]
-            self, samples: Any, agent_inputs: Any, return_: Any, advantage: Any, valid: Any
-        ) -> Any:
+        def loss_input_from_samples(self, samples, agent_inputs, return_, advantage, valid):
             old_dist_info = samples.agent.agent_info.dist_info
             action = samples.agent.action
             return LossInputs(agent_inputs, action, return_, advantage, valid, old_dist_info)
@@ -162,21 +149,10 @@ def test_inputs_of_the_loss_from_computed_targets() -> None:
     assert found[0] == found[1]
 
 
-def test_own_returns() -> None:
-    class Zero(A2C):
-        def process_returns(self, samples: Any) -> Any:
-            return_, advantage, valid = super().process_returns(samples)
-            return 0 * return_, 0 * advantage, valid
-
-    (info,) = Setup(Zero(value_loss_coeff=0.0, entropy_loss_coeff=0.0)).train()
-    assert info.loss == 0
-    assert info.gradNorm == 0
-
-
 class ByHand(PPO):
     """As most forks have it: the loop of the published code with a few changed lines."""
 
-    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
+    def optimize_agent(self, itr, samples=None, sampler_itr=None):
         agent_inputs = AgentInputs(
             samples.env.observation, samples.agent.prev_action, samples.env.prev_reward
         )
@@ -210,13 +186,13 @@ class ByHand(PPO):
                 info.perplexity.append(perplexity.item())
                 self.update_counter += 1
         if self.linear_lr_schedule:
-            self.lr_scheduler.step()  # type: ignore[union-attr]
+            self.lr_scheduler.step()
             self.ratio_clip = self._ratio_clip * (self.n_itr - itr) / self.n_itr
         return info
 
 
 @pytest.mark.parametrize("agent", [None, lstm_agent])
-def test_optimize_agent_written_by_hand(agent: Any) -> None:
+def test_optimize_agent_written_by_hand(agent):
     found = []
     for Cls in (PPO, ByHand):
         torch.manual_seed(0)
@@ -233,22 +209,22 @@ def test_optimize_agent_written_by_hand(agent: Any) -> None:
 class Instead(PPO):
     def __init__(
         self,
-        mine: int = 7,
-        discount: float = 0.99,
-        learning_rate: float = 0.001,
-        value_loss_coeff: float = 1.0,
-        entropy_loss_coeff: float = 0.01,
-        OptimCls: Any = torch.optim.Adam,
-        optim_kwargs: Any = None,
-        clip_grad_norm: float = 1.0,
-        initial_optim_state_dict: Any = None,
-        gae_lambda: float = 1,
-        minibatches: int = 3,
-        epochs: int = 4,
-        ratio_clip: float = 0.1,
-        linear_lr_schedule: bool = True,
-        normalize_advantage: bool = False,
-    ) -> None:
+        mine=7,
+        discount=0.99,
+        learning_rate=0.001,
+        value_loss_coeff=1.0,
+        entropy_loss_coeff=0.01,
+        OptimCls=torch.optim.Adam,
+        optim_kwargs=None,
+        clip_grad_norm=1.0,
+        initial_optim_state_dict=None,
+        gae_lambda=1,
+        minibatches=3,
+        epochs=4,
+        ratio_clip=0.1,
+        linear_lr_schedule=True,
+        normalize_advantage=False,
+    ):
         if optim_kwargs is None:
             optim_kwargs = {}
         save__init__args(locals())
@@ -257,9 +233,7 @@ class Instead(PPO):
 class OwnSetUp(Instead):
     """Sets up by hand, as the original did, which knew fewer settings."""
 
-    def initialize(
-        self, agent: Any, n_itr: int, batch_spec: Any, mid_batch_reset: bool, **kwargs: Any
-    ) -> None:
+    def initialize(self, agent, n_itr, batch_spec, mid_batch_reset, **kwargs):
         self.agent, self.n_itr, self.batch_spec = agent, n_itr, batch_spec
         self.mid_batch_reset, self._ratio_clip = mid_batch_reset, self.ratio_clip
         self.optimizer = self.OptimCls(agent.parameters(), self.learning_rate)
@@ -267,9 +241,9 @@ class OwnSetUp(Instead):
 
 
 @pytest.mark.parametrize("written_by_hand", [(), (ByHand,)])
-def test_set_up_written_by_hand(written_by_hand: tuple[Any, ...]) -> None:
+def test_set_up_written_by_hand(written_by_hand):
     # Settings, statistics and generator were made by the library's initialize() only.
-    AlgoCls: Any = type("Mine", (OwnSetUp, *written_by_hand), {})
+    AlgoCls = type("Mine", (OwnSetUp, *written_by_hand), {})
     fresh = Setup(AlgoCls()).algo.state_dict()
     setup = Setup(AlgoCls())
     (info,) = setup.train()

@@ -1,28 +1,8 @@
-from __future__ import annotations
-
 import pytest
 import torch
 
-from rlpyt.algos.losses import (
-    clipped_surrogate_loss,
-    clipped_value_loss,
-    policy_gradient_loss,
-    squared_value_loss,
-)
+from rlpyt.algos.losses import clipped_surrogate_loss, clipped_value_loss
 from tests.reference.policy_gradient import surrogate
-
-
-@pytest.mark.parametrize(
-    ("logli", "advantage", "loss"), [(-1.0, 2.0, 2.0), (-0.5, -4.0, -2.0), (-3.0, 0.0, 0.0)]
-)
-def test_policy_gradient(logli: float, advantage: float, loss: float) -> None:
-    x = torch.tensor([logli], requires_grad=True)
-    found = policy_gradient_loss(x, torch.tensor([advantage]))
-    assert found.item() == loss
-    found.sum().backward()
-    assert x.grad is not None
-    assert x.grad.item() == -advantage
-
 
 # ratio, advantage, loss and its gradient, clipped at 0.2
 SURROGATE = [
@@ -37,7 +17,7 @@ SURROGATE = [
 
 
 @pytest.mark.parametrize(("ratio", "advantage", "loss", "grad"), SURROGATE)
-def test_surrogate(ratio: float, advantage: float, loss: float, grad: float) -> None:
+def test_surrogate(ratio, advantage, loss, grad):
     r = torch.tensor([ratio], requires_grad=True)
     found = clipped_surrogate_loss(r, torch.tensor([advantage]), 0.2)
     assert found.item() == pytest.approx(loss)
@@ -59,16 +39,10 @@ VALUE = [
 
 
 @pytest.mark.parametrize(("value", "return_", "old_value", "loss", "grad"), VALUE)
-def test_clipped_value(
-    value: float, return_: float, old_value: float, loss: float, grad: float
-) -> None:
+def test_clipped_value(value, return_, old_value, loss, grad):
     v = torch.tensor([value], requires_grad=True)
     found = clipped_value_loss(v, torch.tensor([return_]), torch.tensor([old_value]), 1.0)
     assert found.item() == pytest.approx(loss)
     found.sum().backward()
     assert v.grad is not None
     assert v.grad.item() == pytest.approx(grad)
-
-
-def test_squared_value() -> None:
-    assert squared_value_loss(torch.tensor([3.0]), torch.tensor([1.0])).item() == 2.0

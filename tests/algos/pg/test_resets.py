@@ -1,9 +1,5 @@
 """Episodes that end within a batch: the next one is trained on as the agent saw it."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +8,6 @@ from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.generic import GenericLstmAgent
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.impala import IMPALA
-from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.rollouts import inputs_when_acting, resets
 from rlpyt.core.records import EnvSpaces
 from rlpyt.envs.toy import Counter
@@ -22,42 +17,26 @@ from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.collections import record_class
 from tests.agents.pg.parts import RECORD
-from tests.algos.pg.parts import LSTM, Setup, lstm_agent
+from tests.algos.pg.parts import LSTM, Recorder, Setup, lstm_agent
 
 COUNTING = {"EnvCls": Counter, "env_kwargs": {"length": 3}, "T": 8, "B": 2}
 
 
-def record_ratios(AlgoCls: Any) -> Any:
-    """A PPO that keeps the ratios of all updates, and how many entries count."""
-
-    class Watched(AlgoCls):  # type: ignore[misc, valid-type]
-        ratios: list[torch.Tensor] = []
-        valids: list[Any] = []
-
-        def _get_loss_values(self, batch: Any) -> Any:
-            values = super()._get_loss_values(batch)
-            self.ratios = [*self.ratios, values["ratio"]]
-            self.valids = [*self.valids, batch.valid]
-            return values
-
-    return Watched
-
-
 @pytest.mark.parametrize("minibatches", [1, 2])
-def test_recurrent_agents_are_trained_past_ends(minibatches: int) -> None:
+def test_recurrent_agents_are_trained_past_ends(minibatches):
     # All steps after the first end of an episode in a batch were lost to them.
-    algo = record_ratios(PPO)(minibatches=minibatches, epochs=1, learning_rate=0.0)
+    algo = Recorder(minibatches=minibatches, epochs=1, learning_rate=0.0)
     setup = Setup(algo, lstm_agent(), **COUNTING)
     samples = setup.sample()
     assert samples.env.done[2].all()
     algo.optimize_agent(0, samples)
-    assert algo.valids == [None] * minibatches
+    assert [batch.valid for batch in algo.seen] == [None] * minibatches
     for ratio in algo.ratios:
         assert ratio.shape[0] == 8
         assert torch.allclose(ratio, torch.ones(()), atol=1e-5), "as when acting"
 
 
-def test_later_steps_count_in_a2c() -> None:
+def test_later_steps_count_in_a2c():
     setup = Setup(A2C(value_loss_coeff=0.0, entropy_loss_coeff=0.0), lstm_agent(), **COUNTING)
     samples = setup.sample()
     losses = []
@@ -70,37 +49,30 @@ def test_later_steps_count_in_a2c() -> None:
 class PlainModel(GenericLstmModel):
     """As models were written for the original."""
 
-    def forward(self, observation: Any, prev_action: Any, prev_reward: Any, state: Any) -> Any:
+    def forward(self, observation, prev_action, prev_reward, state):
         return super().forward(observation, prev_action, prev_reward, state)
 
 
 class PlainAgent(GenericLstmAgent):
     """As agents were written for the original."""
 
-    def __call__(self, observation: Any, prev_action: Any, prev_reward: Any, state: Any) -> Any:
+    def __call__(self, observation, prev_action, prev_reward, state):
         return super().__call__(observation, prev_action, prev_reward, state)
 
 
 class LongMemory(GenericLstmAgent):
     """Remembers earlier episodes, as in RL^2."""
 
-    def reset_one(self, idx: int) -> None:
+    def reset_one(self, idx):
         pass
 
 
-class PlainPpo(PPO):
+class PlainPpo(Recorder):
     """With a loss as it was written for the original."""
 
-    def loss(  # type: ignore[override]
-        self,
-        agent_inputs: Any,
-        action: Any,
-        return_: Any,
-        advantage: Any,
-        valid: Any,
-        old_dist_info: Any,
-        init_rnn_state: Any = None,
-    ) -> Any:
+    def loss(
+        self, agent_inputs, action, return_, advantage, valid, old_dist_info, init_rnn_state=None
+    ):
         args = (agent_inputs, action, return_, advantage, valid, old_dist_info, init_rnn_state)
         return super().loss(*args)
 
@@ -108,24 +80,24 @@ class PlainPpo(PPO):
 @pytest.mark.parametrize(
     ("AlgoCls", "agent"),
     [
-        (PPO, lambda: GenericLstmAgent(ModelCls=PlainModel, **LSTM)),
-        (PPO, lambda: PlainAgent(**LSTM)),
-        (PPO, lambda: LongMemory(**LSTM)),  # Was trained as if it had forgotten them.
+        (Recorder, lambda: GenericLstmAgent(ModelCls=PlainModel, **LSTM)),
+        (Recorder, lambda: PlainAgent(**LSTM)),
+        (Recorder, lambda: LongMemory(**LSTM)),  # Was trained as if it had forgotten them.
         (PlainPpo, lstm_agent),
     ],
     ids=["model", "agent", "memory", "loss"],
 )
-def test_agents_without_resets_stop_at_the_first_end(AlgoCls: Any, agent: Any) -> None:
-    algo = record_ratios(AlgoCls)(minibatches=1, epochs=1, learning_rate=0.0)
+def test_agents_without_resets_stop_at_the_first_end(AlgoCls, agent):
+    algo = AlgoCls(minibatches=1, epochs=1, learning_rate=0.0)
     setup = Setup(algo, agent(), **COUNTING)
     samples = setup.sample()
     algo.optimize_agent(0, samples)
-    (valid,) = algo.valids
-    assert valid[:, 0].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
+    (batch,) = algo.seen
+    assert batch.valid[:, 0].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
     assert torch.allclose(algo.ratios[0][:3], torch.ones(()), atol=1e-5)
 
 
-def test_process_returns_masks_for_callers_of_their_own() -> None:
+def test_process_returns_masks_for_callers_of_their_own():
     setup = Setup(A2C(), lstm_agent(), **COUNTING)
     samples = setup.sample()
     assert setup.algo.process_returns(samples)[2][:, 0].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
@@ -133,14 +105,14 @@ def test_process_returns_masks_for_callers_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(("AlgoCls", "is_extended"), [(A2C, 0), (A2C, 1), (IMPALA, 1)])
-def test_a_loss_of_ones_own_gets_no_resets(AlgoCls: Any, is_extended: int) -> None:
+def test_a_loss_of_ones_own_gets_no_resets(AlgoCls, is_extended):
     # It ran the agent over the ends of episodes, but all steps counted.
     seen = []
 
-    class Own(AlgoCls):  # type: ignore[misc, valid-type]
+    class Own(AlgoCls):
         only_async = False
 
-        def loss(self, samples: Any) -> Any:
+        def loss(self, samples):
             seen.append(resets(samples))
             if is_extended:
                 return super().loss(samples)
@@ -154,10 +126,9 @@ def test_a_loss_of_ones_own_gets_no_resets(AlgoCls: Any, is_extended: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("agent", "CollectorCls"),
-    [(None, CpuResetCollector), (lstm_agent, CpuWaitResetCollector)],
+    ("agent", "CollectorCls"), [(None, CpuResetCollector), (lstm_agent, CpuWaitResetCollector)]
 )
-def test_others_have_no_resets(agent: Any, CollectorCls: Any) -> None:
+def test_others_have_no_resets(agent, CollectorCls):
     setup = Setup(A2C(), agent and agent(), **COUNTING, CollectorCls=CollectorCls)
     assert resets(setup.algo.with_resets(setup.sample())) is None
 
@@ -165,19 +136,19 @@ def test_others_have_no_resets(agent: Any, CollectorCls: Any) -> None:
 class Reactive(torch.nn.Module):
     """Acts on the previous action and reward only."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.linear = torch.nn.Linear(3, 3)
 
-    def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+    def forward(self, observation, prev_action, prev_reward):
         output = self.linear(torch.cat([prev_action, prev_reward.unsqueeze(-1)], dim=-1))
         return output[..., :2].softmax(-1), output[..., 2]
 
 
 @pytest.mark.parametrize("CollectorCls", [CpuResetCollector, CpuWaitResetCollector])
-def test_previous_action_and_reward_are_as_the_agent_got_them(CollectorCls: Any) -> None:
+def test_previous_action_and_reward_are_as_the_agent_got_them(CollectorCls):
     # At the first step of an episode they were the last ones of the episode before.
-    algo = record_ratios(PPO)(minibatches=1, epochs=1, learning_rate=0.0)
+    algo = Recorder(minibatches=1, epochs=1, learning_rate=0.0)
     agent = CategoricalPgAgent(ModelCls=Reactive)
     setup = Setup(algo, agent, **COUNTING, CollectorCls=CollectorCls)
     samples = setup.sample()
@@ -188,7 +159,7 @@ def test_previous_action_and_reward_are_as_the_agent_got_them(CollectorCls: Any)
     assert torch.equal(samples.env.prev_reward, recorded[1])
 
 
-def test_null_actions_of_any_space() -> None:
+def test_null_actions_of_any_space():
     Agent = record_class("Agent", ("prev_action",))
     Env = record_class("Env", ("observation", "prev_reward", "done"))
     Samples = record_class("Samples", ("agent", "env"))
@@ -197,7 +168,7 @@ def test_null_actions_of_any_space() -> None:
     env = Env(observation=ones, prev_reward=ones, done=done)
 
     class Of:
-        def __init__(self, action: Any) -> None:
+        def __init__(self, action):
             self.env_spaces = EnvSpaces(None, action)
             self.device = torch.device("cpu")
 

@@ -1,9 +1,6 @@
 """Batches with continuous actions, and deterministic algorithms set up for them."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +19,7 @@ from tests.algos import parts
 from tests.algos.parts import SPEC
 
 EnvInfo = namedarraytuple("EnvInfo", ["timeout"])
-AGENTS: dict[Any, Any] = {DDPG: DdpgAgent, TD3: Td3Agent, D4PG: D4pgAgent}
+AGENTS = {DDPG: DdpgAgent, TD3: Td3Agent, D4PG: D4pgAgent}
 SETTINGS = {
     "batch_size": 8,
     "min_steps_learn": 16,
@@ -36,7 +33,7 @@ SETTINGS = {
 RANGE = {"V_min": -8, "V_max": 8}
 
 
-def examples(has_timeout: bool = True) -> dict[str, Any]:
+def examples(has_timeout=True):
     """One of everything that is sampled."""
     return {
         "observation": np.zeros(2, np.float32),
@@ -48,17 +45,17 @@ def examples(has_timeout: bool = True) -> dict[str, Any]:
     }
 
 
-def batch(rng: np.random.Generator, has_timeout: bool = True) -> Any:
+def batch(rng, has_timeout=True, size=2, bounds=(LOW, HIGH)):
     """A sampler's batch of random data; half of the ends of episodes are time limits."""
     done = rng.random(SPEC) < 0.4
     samples = Samples(
         agent=AgentSamples(
-            action=rng.uniform(LOW, HIGH, (*SPEC, 3)).astype(np.float32),
+            action=rng.uniform(*bounds, (*SPEC, 3)).astype(np.float32),
             prev_action=None,
             agent_info=None,
         ),
         env=EnvSamples(
-            observation=rng.standard_normal((*SPEC, 2)).astype(np.float32),
+            observation=rng.standard_normal((*SPEC, size)).astype(np.float32),
             reward=rng.standard_normal(SPEC).astype(np.float32),
             prev_reward=None,
             done=done,
@@ -68,7 +65,7 @@ def batch(rng: np.random.Generator, has_timeout: bool = True) -> Any:
     return torchify_buffer(samples)
 
 
-def initialized(algo: Any, agent: Any = None, **kwargs: Any) -> Any:
+def initialized(algo, agent=None, **kwargs):
     """``algo``, initialized, with an agent of its kind."""
 
     AgentCls = next(AGENTS[cls] for cls in type(algo).__mro__ if cls in AGENTS)
@@ -76,7 +73,7 @@ def initialized(algo: Any, agent: Any = None, **kwargs: Any) -> Any:
     return parts.initialized(algo, agent or made(AgentCls), **{"examples": examples(), **kwargs})
 
 
-def make_algo(AlgoCls: Any = DDPG, agent: Any = None, **settings: Any) -> Any:
+def make_algo(AlgoCls=DDPG, agent=None, **settings):
     """An algorithm set up in one process."""
     ranges = RANGE if issubclass(AlgoCls, D4PG) else {}
     return initialized(AlgoCls(**{**SETTINGS, **ranges, **settings}), agent)
@@ -85,7 +82,7 @@ def make_algo(AlgoCls: Any = DDPG, agent: Any = None, **settings: Any) -> Any:
 run = partial(parts.run, make_batch=batch)
 
 
-def filled(algo: Any) -> Any:
+def filled(algo):
     """``algo`` with data in its replay buffer, but without any update."""
     for itr in range(5):
         algo.add_samples_to_buffer(itr, batch(np.random.default_rng(itr)))

@@ -1,41 +1,26 @@
-"""Recurrent SAC: losses and states of memory against one step at a time, settings, refusals."""
+"""Recurrent SAC: losses and states of memory against one step at a time, settings."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
-from rlpyt.agents.pg.generic import GenericLstmAgent
-from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.qpg.sac_lstm_agent import SacLstmAgent
-from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_ensembles import REDQ
 from rlpyt.algos.qpg.sac_lstm import RecurrentSAC
-from rlpyt.core.records import BatchSpec
 from rlpyt.envs.gym import GymEnvWrapper
-from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
-from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.algos.dqn import r2d1_parts
+from tests.algos.dqn.r2d1_parts import LSTM, SPEC
+from tests.algos.qpg.sac_parts import certain
 from tests.learning.aiming import Aiming
 from tests.selection import FULL
 
-SPEC = BatchSpec(T=6, B=3)
-SETTINGS: dict[str, Any] = {
-    "discount": 0.9,
-    "batch_T": 5,
-    "batch_B": 7,
-    "warmup_T": 3,
-    "store_rnn_state_interval": 4,
-    "n_step_return": 2,
-    "min_steps_learn": 90,
-    "replay_size": 300,
-    "replay_ratio": 10,
-    "fixed_alpha": 0.3,
-    "reward_scale": 2.0,
-}
-LSTM = {"hidden_sizes": [8, 8], "lstm_size": 6}
+SETTINGS = {**r2d1_parts.SETTINGS, "replay_ratio": 10, "fixed_alpha": 0.3, "reward_scale": 2.0}
+del SETTINGS["eps_steps"], SETTINGS["target_update_interval"]
 
 
 class Row(NamedTuple):
@@ -54,37 +39,25 @@ class Row(NamedTuple):
     last: torch.Tensor | None  # observation that the action led to, if it is recorded
 
 
-class Run:
-    """Samples and trains; keeps all that was sampled as rows of each environment."""
+class Run(r2d1_parts.Run):
+    """Keeps rows of its own, and sets the modes of the agent."""
 
-    def __init__(
-        self,
-        AlgoCls: Any = RecurrentSAC,
-        mid_batch_reset: bool = True,
-        agent: Any = None,
-        recorded: bool = False,
-        **settings: Any,
-    ) -> None:
-        self.algo = AlgoCls(**{**SETTINGS, **settings})
-        self.agent = agent or SacLstmAgent(model_kwargs=LSTM, q_model_kwargs=LSTM)
-        self.sampler = SerialSampler(
-            EnvCls=lambda: GymEnvWrapper(Aiming()),
-            env_kwargs={},
-            batch_T=SPEC.T,
-            batch_B=SPEC.B,
-            CollectorCls=CpuResetCollector if mid_batch_reset else CpuWaitResetCollector,
-            max_decorrelation_steps=20,
-            record_next_observation=recorded,
-        )
-        examples = self.sampler.initialize(self.agent, seed=3)
-        self.algo.initialize(self.agent, 100, SPEC, mid_batch_reset, examples)
-        self.algo.optim_initialize()
-        self.rows: list[list[Row]] = [[] for _ in range(SPEC.B)]
-        self.itr = 0
+    settings = SETTINGS
+    env = {
+        "EnvCls": lambda: GymEnvWrapper(Aiming()),
+        "env_kwargs": {},
+        "max_decorrelation_steps": 20,
+    }
+    make_agent = partial(SacLstmAgent, model_kwargs=LSTM, q_model_kwargs=LSTM)
 
-    def collect(self) -> Any:
+    def __init__(self, AlgoCls=RecurrentSAC, **kwargs):
+        super().__init__(AlgoCls, **kwargs)
+
+    def collect(self):
         """One batch of the sampler, in which ends in every third step are those of a time limit."""
+        self.agent.sample_mode(self.itr)
         samples, _ = self.sampler.obtain_samples(self.itr)
+        self.agent.train_mode(self.itr)
         env, info = samples.env, samples.agent.agent_info
         env.env_info.timeout[:] = env.done & (torch.arange(SPEC.T)[:, None] % 3 == 0)
         is_recorded = "next_observation" in env._fields
@@ -110,32 +83,15 @@ class Run:
                 waits = waits or (row.done and not self.algo.mid_batch_reset)
         return samples
 
-    def store(self, n_itrs: int) -> None:
-        """Fill the buffer without training."""
-        self.agent.sample_mode(0)
-        for _ in range(n_itrs):
-            self.algo.add_samples_to_buffer(self.itr, self.collect())
-            self.itr += 1
-        self.agent.train_mode(0)
-
-    def train(self, n_itrs: int) -> Any:
-        """Iterations as of a runner; what the last one logs."""
-        for _ in range(n_itrs):
-            self.agent.sample_mode(self.itr)
-            samples = self.collect()
-            self.agent.train_mode(self.itr)
-            info = self.algo.optimize_agent(self.itr, samples)
-            self.itr += 1
-        return info
-
-    def starts(self) -> list[tuple[int, int]]:
-        """Every place at which a whole sequence begins, the first row of all excepted."""
+    def starts(self):
+        """Some places at which whole sequences begin, the first row of all excepted."""
         stride = max(1, self.algo.store_rnn_state_interval)
+        step = 2 * stride if stride > 1 else 5
         last = len(self.rows[0]) - self.algo.sequence_T - self.algo.n_step_return
-        return [(i, b) for b in range(SPEC.B) for i in range(stride, last, max(stride, 3))]
+        return [(i, b) for b in range(SPEC.B) for i in range(stride, last, step)]
 
-    def sequences(self) -> Any:
-        """All sequences from the replay buffer."""
+    def sequences(self):
+        """The sequences there from the replay buffer."""
         T_idxs, B_idxs = map(np.array, zip(*self.starts()))
         return self.algo.replay_buffer.read_batch(T_idxs, B_idxs, self.algo.sequence_T)
 
@@ -143,31 +99,26 @@ class Run:
 # --- Against one step at a time -------------------------------------------------------------------
 
 
-def certain(dist_info: Any, reparameterize: bool = True) -> Any:
-    """What takes the place of a draw: the same for the same policy."""
-    return torch.tanh(dist_info.mean), dist_info.log_std.sum(-1), dist_info
-
-
 class Past:
     """A network that goes along the rows of one environment, from a state or from zeros."""
 
-    def __init__(self, model: Any, state: Any) -> None:
+    def __init__(self, model, state):
         self.model, self.state = model, state
 
-    def look(self, row: Row, *action: torch.Tensor) -> tuple[Any, Any]:
+    def look(self, row, *action):
         """The outputs for a row, and the state after it."""
         inputs = (row.observation, row.prev_action, row.prev_reward, *action)
         *outputs, state = self.model(*(x[None] for x in inputs), self.state)
         return outputs, state
 
-    def advance(self, row: Row) -> None:
+    def advance(self, row):
         action = () if type(self.model).__name__ == "PiLstmModel" else (row.action,)
         _, self.state = self.look(row, *action)
         if row.done or row.waits:
             self.state = None
 
 
-def after(model: Any, rows: list[Row], state: Any) -> Past:
+def after(model, rows, state):
     """A network after these rows, even if the last one ends an episode."""
     past = Past(model, state)
     for row in rows[:-1]:
@@ -176,18 +127,18 @@ def after(model: Any, rows: list[Row], state: Any) -> Past:
     return past
 
 
-def policy(past: Past, row: Row) -> tuple[torch.Tensor, torch.Tensor]:
+def policy(past, row):
     (mean, log_std), _ = past.look(row)
     return torch.tanh(mean)[0], log_std.sum()
 
 
-def naive_losses(run: Run) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def naive_losses(run):
     """The losses of both critics and of the policy over all sequences."""
     algo, agent = run.algo, run.agent
     n, gamma, alpha = algo.n_step_return, algo.discount, algo.fixed_alpha
     critics = (agent.q1_model, agent.q2_model)
     targets = (agent.target_q1_model, agent.target_q2_model)
-    losses: list[tuple[torch.Tensor, ...]] = []
+    losses = []
     for i, b in run.starts():
         rows = run.rows[b]
         state = rows[i].state if algo.store_rnn_state_interval else None
@@ -204,7 +155,7 @@ def naive_losses(run: Run) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
             counts = counts and not (ends and end.timeout and end.last is None)
             if counts:
                 rewards = [rows[i + t + k].reward for k in range((ends or [n - 1])[0] + 1)]
-                y: Any = algo.reward_scale * sum(gamma**k * r for k, r in enumerate(rewards))
+                y = algo.reward_scale * sum(gamma**k * r for k, r in enumerate(rewards))
                 past_pi, past_qs, next_row = pi_later, qs_later, later
                 if end.timeout:
                     known = rows[i : i + t + len(rewards)]
@@ -232,14 +183,14 @@ def naive_losses(run: Run) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return q1, q2, pi_loss
 
 
-CASES: list[dict[str, Any]] = [
-    {},
+CASES = [
     {"store_rnn_state_interval": 0},
     {"mid_batch_reset": False, "store_rnn_state_interval": 3},
     {"recorded": True, "n_step_return": 4, "warmup_T": 0},
 ]
 if FULL:
     CASES += [
+        {},
         {"warmup_T": 0, "n_step_return": 1},
         {"store_rnn_state_interval": 1, "n_step_return": 3, "batch_T": 1},
         {"recorded": True},
@@ -247,7 +198,7 @@ if FULL:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_losses_like_their_naive_twin(case: dict[str, Any], monkeypatch: Any) -> None:
+def test_losses_like_their_naive_twin(case, monkeypatch):
     run = Run(**case)
     run.store(8)
     monkeypatch.setattr(run.agent, "draw", certain)
@@ -270,7 +221,7 @@ def test_losses_like_their_naive_twin(case: dict[str, Any], monkeypatch: Any) ->
 
 
 @pytest.mark.parametrize("warmup_T", [0, 3])
-def test_policy_and_state_are_those_of_acting(warmup_T: int) -> None:
+def test_policy_and_state_are_those_of_acting(warmup_T):
     run = Run(warmup_T=warmup_T)
     run.store(8)
     steps = run.algo.loss_steps(run.sequences())
@@ -290,59 +241,33 @@ def test_policy_and_state_are_those_of_acting(warmup_T: int) -> None:
 # --- Settings -------------------------------------------------------------------------------------
 
 
-def test_defaults() -> None:
+def test_defaults():
     algo = RecurrentSAC()
     assert algo.batch_size == (32 + 16) * 32
     assert (algo.discount, algo.bootstrap_timelimit, algo.replay_ratio) == (0.99, True, 32)
 
 
-def test_numbers_may_be_floats() -> None:
-    assert Run(**{name: float(value) for name, value in SETTINGS.items()}).train(7).q1Loss
+def test_numbers_may_be_floats():
+    assert Run(**{name: float(value) for name, value in SETTINGS.items()}).train(7)[-1].q1Loss
 
 
 class RecurrentREDQ(RecurrentSAC, REDQ):
     """REDQ with memory."""
 
 
-def test_ensembles_and_delayed_policies() -> None:
+def test_ensembles_and_delayed_policies():
     agent = SacLstmAgent(model_kwargs=LSTM, q_model_kwargs=LSTM, n_critics=3)
     settings = {"target_subset": 2, "policy_update_interval": 2, "fixed_alpha": None}
     run = Run(RecurrentREDQ, agent=agent, **settings)
     run.store(6)
     before = {name: part.copy() for name, part in snapshots(run.agent).items()}
-    info = run.train(1)
+    (info,) = run.train(1)
     assert len(info.q1Loss) == 3
     assert len(info.piLoss) == 1
     after = snapshots(run.agent)
     assert all((before[name] != after[name]).any() for name in before)
 
 
-def snapshots(agent: Any) -> dict[str, Any]:
+def snapshots(agent):
     names = ("model", "q1_model", "q2_model", "q3_model", "target_q3_model")
     return {name: agent.state_dict()[name]["lstm.weight_hh_l0"].numpy() for name in names}
-
-
-REFUSED: list[tuple[dict[str, Any], str]] = [
-    *[({name: 0}, name) for name in ("batch_T", "batch_B", "n_step_return")],
-    *[({name: -1}, name) for name in ("warmup_T", "store_rnn_state_interval")],
-    ({"batch_size": 32}, "batch_size is 32.*batch_B"),
-    ({"batch_T": 99, "batch_B": 1}, "replay_size"),
-]
-
-
-@pytest.mark.parametrize(("settings", "named"), REFUSED)
-def test_settings(settings: dict[str, Any], named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        Run(**settings)
-
-
-def test_agents_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match="SacAgent is not: .*SacLstmAgent"):
-        Run(agent=SacAgent())
-    with pytest.raises(ValueError, match="without target networks"):
-        Run(agent=SacLstmAgent(target_networks=False))
-    with pytest.raises(ValueError, match="GenericLstmAgent has no pi_parameters"):
-        Run(agent=GenericLstmAgent())
-    run = Run()
-    with pytest.raises(ValueError, match="SacLstmAgent is recurrent"):
-        SAC().initialize(run.agent, 100, SPEC, True, run.sampler.initialize(run.agent, seed=3))
