@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -21,7 +21,7 @@ SPACES = EnvSpaces(observation=FloatBox(-1, 1, (3,)), action=IntBox(0, 4))
 class VectorMixin(BaseAgent):
     """Tells the model of vector observations and discrete actions."""
 
-    def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
+    def make_env_to_model_kwargs(self, env_spaces):
         return {
             "observation_shape": env_spaces.observation.shape,
             "output_size": env_spaces.action.n,
@@ -31,7 +31,7 @@ class VectorMixin(BaseAgent):
 class VectorDqnAgent(VectorMixin, DqnAgent):
     """Q-values by a small perceptron."""
 
-    def __init__(self, ModelCls: Any = MlpDqnModel, **kwargs: Any) -> None:
+    def __init__(self, ModelCls=MlpDqnModel, **kwargs):
         kwargs.setdefault("model_kwargs", {"hidden_sizes": [8]})
         super().__init__(ModelCls=ModelCls, **kwargs)
 
@@ -39,7 +39,7 @@ class VectorDqnAgent(VectorMixin, DqnAgent):
 class VectorCatDqnAgent(VectorMixin, CatDqnAgent):
     """Distributions over 5 atoms by a small perceptron."""
 
-    def __init__(self, ModelCls: Any = MlpCatDqnModel, n_atoms: int = 5, **kwargs: Any) -> None:
+    def __init__(self, ModelCls=MlpCatDqnModel, n_atoms=5, **kwargs):
         kwargs.setdefault("model_kwargs", {"hidden_sizes": [8]})
         super().__init__(ModelCls=ModelCls, n_atoms=n_atoms, **kwargs)
 
@@ -55,11 +55,11 @@ class RnnState(NamedTuple):
 class Counter(torch.nn.Module):
     """A recurrent model whose state counts the steps since it was zero."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.ones(1))
 
-    def forward(self, observation: torch.Tensor, rnn_state: Any) -> tuple[torch.Tensor, Any]:
+    def forward(self, observation, rnn_state):
         B = observation.shape[0]
         h = torch.zeros(1, B, 1) if rnn_state is None else rnn_state.h
         return observation * self.weight, RnnState(h=h + 1, c=-(h + 1))
@@ -68,24 +68,21 @@ class Counter(torch.nn.Module):
 class CountingAgent(BaseAgent):
     """Its action is the number of steps that its state has counted; to be mixed with a mixin."""
 
-    prev_rnn_state: Any
-    advance_rnn_state: Any
-
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs):
         super().__init__(ModelCls=Counter, **kwargs)
 
     @torch.no_grad()
-    def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> AgentStep:
+    def step(self, observation, prev_action, prev_reward):
         _, rnn_state = self.model(observation, self.prev_rnn_state)
         self.advance_rnn_state(rnn_state)
         return AgentStep(action=rnn_state.h[0, :, 0].clone(), agent_info=None)
 
-    def count(self, B: int) -> list[float]:
+    def count(self, B):
         """Step B environments, and return their counts."""
         return self.step(torch.zeros(B, 3), None, None).action.tolist()
 
 
-def inputs(*leading_dims: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def inputs(*leading_dims):
     """Observation, previous action and previous reward with these leading dimensions."""
     return (
         torch.randn(*leading_dims, 3),
@@ -94,7 +91,7 @@ def inputs(*leading_dims: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor
     )
 
 
-def made(agent: Any, **kwargs: Any) -> Any:
+def made(agent, **kwargs):
     """``agent``, initialized."""
     agent.initialize(SPACES, **kwargs)
     return agent

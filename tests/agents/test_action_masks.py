@@ -18,7 +18,7 @@ from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.collections import namedarraytuple, record
 
-A, B, N = 4, 6, 100
+A, B, N = 4, 6, 40
 
 
 @record
@@ -27,7 +27,7 @@ class Observation(NamedTuple):
     action_mask: Any
 
 
-def spaces(action: Any = None, mask: Any = A, state: Any = None) -> EnvSpaces:
+def spaces(action=None, mask=A, state=None):
     parts = [state or FloatBox(-1, 1, (3,)), IntBox(0, 2, (mask,))]
     return EnvSpaces(Composite(parts, Observation), action or IntBox(0, A))
 
@@ -57,7 +57,7 @@ POLICIES = [
 SAC = [DiscreteSacAgent(model_kwargs=SMALL)]
 
 
-def inputs(*lead: int) -> tuple[Any, torch.Tensor, torch.Tensor]:
+def inputs(*lead):
     mask = (torch.rand(*lead, A) < 0.4).to(torch.int8)
     mask[..., 1] |= mask.sum(-1) == 0
     observation = Observation(torch.randn(*lead, 3), mask)
@@ -66,7 +66,7 @@ def inputs(*lead: int) -> tuple[Any, torch.Tensor, torch.Tensor]:
 
 @pytest.mark.parametrize("agent", VALUES + POLICIES + SAC, ids=lambda agent: type(agent).__name__)
 @pytest.mark.parametrize("mode", ["sample", "eval"])
-def test_actions_are_allowed(agent: Any, mode: str) -> None:
+def test_actions_are_allowed(agent, mode):
     torch.manual_seed(0)
     agent.initialize(spaces(), global_B=B, env_ranks=range(B))
     agent.sample_mode(0)
@@ -85,7 +85,7 @@ def test_actions_are_allowed(agent: Any, mode: str) -> None:
     assert observation.action_mask[agent.step(observation, *others).action] == 1
 
 
-def test_random_actions_are_uniform_among_the_allowed() -> None:
+def test_random_actions_are_uniform_among_the_allowed():
     torch.manual_seed(0)
     q = torch.tensor([[1.0, 2.0, 3.0], [1.0, -1e15, 3.0]]).expand(20_000, 2, 3)
     distribution = EpsilonGreedy(dim=3, epsilon=torch.tensor([0.5, 1.0]))
@@ -97,7 +97,7 @@ def test_random_actions_are_uniform_among_the_allowed() -> None:
 
 
 @pytest.mark.parametrize("agent", POLICIES, ids=lambda agent: type(agent).__name__)
-def test_policies(agent: Any) -> None:
+def test_policies(agent):
     agent.initialize(spaces(), global_B=B, env_ranks=range(B))
     observation, *others = inputs(5, B)
     observation.action_mask[2] = 0  # After an end: everything counts as allowed.
@@ -116,7 +116,7 @@ def test_policies(agent: Any) -> None:
     assert all(p.grad is None or torch.isfinite(p.grad).all() for p in agent.parameters())
 
 
-def test_images_and_several_fields() -> None:
+def test_images_and_several_fields():
     image = IntBox(0, 256, (4, 84, 84), dtype="uint8")
     for agent in (AtariDqnAgent(), AtariFfAgent()):
         agent.initialize(spaces(state=image))
@@ -138,16 +138,16 @@ def test_images_and_several_fields() -> None:
 class Plain(torch.nn.Module):
     """A model that a user writes, without a thought of masks."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.logits = torch.nn.Linear(3, A)
 
-    def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+    def forward(self, observation, prev_action, prev_reward):
         logits = self.logits(observation)
         return torch.softmax(logits, -1), logits[..., 0]
 
 
-def test_model_without_a_mask() -> None:
+def test_model_without_a_mask():
     agent = CategoricalPgAgent(ModelCls=Plain)
     agent.initialize(spaces())
     observation, *others = inputs(B)
@@ -158,12 +158,12 @@ def test_model_without_a_mask() -> None:
 class Reader(Plain):
     """A model that uses masks of another shape itself."""
 
-    def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+    def forward(self, observation, prev_action, prev_reward):
         assert observation.action_mask.shape[-2:] == (2, A)
         return super().forward(observation.state, prev_action, prev_reward)
 
 
-def test_networks_may_see_the_mask() -> None:
+def test_networks_may_see_the_mask():
     agent = CategoricalPgAgent(ModelCls=Reader)
     agent.mask_field = None
     parts = [FloatBox(-1, 1, (3,)), IntBox(0, 2, (2, A))]

@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import copy
 import multiprocessing as mp
 import threading
-from typing import Any
 
 import pytest
 import torch
@@ -14,7 +11,7 @@ from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.core.records import EnvSpaces
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.quick_args import save__init__args
-from tests.agents.parts import SPACES, VectorDqnAgent, inputs, made
+from tests.agents.parts import SPACES, VectorDqnAgent, made
 
 BOX = FloatBox(-1, 1, (2,))
 
@@ -22,38 +19,38 @@ BOX = FloatBox(-1, 1, (2,))
 class LinearAgent(BaseAgent):
     """One linear layer."""
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs):
         super().__init__(ModelCls=torch.nn.Linear, **kwargs)
 
-    def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
+    def make_env_to_model_kwargs(self, env_spaces):
         return {"in_features": env_spaces.observation.shape[0]}
 
 
-def linear(**kwargs: Any) -> LinearAgent:
+def linear(**kwargs):
     agent = LinearAgent(model_kwargs={"out_features": 2})
     agent.initialize(SPACES, **kwargs)
     return agent
 
 
-def weights(agent: Any) -> list[float]:
+def weights(agent):
     return torch.cat([p.detach().flatten() for p in without_ddp(agent.model).parameters()]).tolist()
 
 
-def test_arguments_saved_by_a_subclass_before_the_base_win() -> None:
+def test_arguments_saved_by_a_subclass_before_the_base_win():
     class Mine(BaseAgent):
-        def __init__(self, ModelCls: Any = torch.nn.Linear, extra: int = 3, **kwargs: Any) -> None:
+        def __init__(self, ModelCls=torch.nn.Linear, extra=3, **kwargs):
             save__init__args(locals())
             super().__init__(**kwargs)
 
     agent = Mine()
     assert agent.ModelCls is torch.nn.Linear
-    assert (agent.extra, agent.model_kwargs) == (3, {})  # type: ignore[attr-defined]
+    assert (agent.extra, agent.model_kwargs) == (3, {})
 
 
-def test_keywords_of_other_agents_pass_through() -> None:
+def test_keywords_of_other_agents_pass_through():
     # Only those of our own agents were taken.
     class Mine(BaseAgent):
-        def initialize(self, env_spaces: Any, share_memory: bool = False, **kwargs: Any) -> None:
+        def initialize(self, env_spaces, share_memory=False, **kwargs):
             super().initialize(env_spaces, share_memory, **kwargs)
             self.mine = kwargs["mine"]
 
@@ -62,7 +59,7 @@ def test_keywords_of_other_agents_pass_through() -> None:
     assert agent.mine == 3
 
 
-def test_initial_state_is_loaded() -> None:
+def test_initial_state_is_loaded():
     first = linear()
     second = LinearAgent(
         model_kwargs={"out_features": 2}, initial_model_state_dict=first.state_dict()
@@ -71,18 +68,18 @@ def test_initial_state_is_loaded() -> None:
     assert weights(second) == weights(first)
 
 
-def test_staying_on_the_cpu_keeps_the_shared_model() -> None:
+def test_staying_on_the_cpu_keeps_the_shared_model():
     agent = linear(share_memory=True)
     agent.to_device(None)
     assert agent.model is agent.shared_model
     assert all(p.is_shared() for p in agent.parameters())
 
 
-def test_helper_modules_are_moved_by_overridden_to_device() -> None:
+def test_helper_modules_are_moved_by_overridden_to_device():
     class Mine(LinearAgent):
-        moved_to: Any = "nowhere"
+        moved_to = "nowhere"
 
-        def to_device(self, cuda_idx: int | None = None) -> None:
+        def to_device(self, cuda_idx=None):
             super().to_device(cuda_idx)
             self.moved_to = self.device
 
@@ -92,30 +89,23 @@ def test_helper_modules_are_moved_by_overridden_to_device() -> None:
     assert agent.moved_to == torch.device("cpu")
 
 
-def test_modes() -> None:
-    agent = linear()
-    for mode, training in (("train", True), ("sample", False), ("eval", False)):
-        getattr(agent, f"{mode}_mode")(3)
-        assert (agent._mode, agent.model.training) == (mode, training)
-
-
 # --- Sharing between processes ------------------------------------------------------------------
 
 
-def add_one(agent: Any) -> None:
+def add_one(agent):
     with torch.no_grad():
         for p in agent.parameters():
             p += 1
 
 
-def sampler_of(agent: Any) -> Any:
+def sampler_of(agent):
     """The agent as the sampler's process has it: its own model, the rest common."""
     sampler = copy.copy(agent)
     sampler.async_cpu(share_memory=False)
     return sampler
 
 
-def test_asynchronous_sampler_on_the_cpu_gets_new_parameters() -> None:
+def test_asynchronous_sampler_on_the_cpu_gets_new_parameters():
     # The trained model is the shared one; the count never rose then, and nothing was ever received.
     agent = linear(share_memory=True)
     sampler = sampler_of(agent)
@@ -128,7 +118,7 @@ def test_asynchronous_sampler_on_the_cpu_gets_new_parameters() -> None:
     assert weights(sampler) == weights(agent) != before
 
 
-def test_asynchronous_sampler_copies_once_per_publication() -> None:
+def test_asynchronous_sampler_copies_once_per_publication():
     agent = linear(share_memory=True)
     sampler = sampler_of(agent)
     agent.send_shared_memory()
@@ -139,13 +129,13 @@ def test_asynchronous_sampler_copies_once_per_publication() -> None:
     assert weights(sampler) == received
 
 
-def hold(side: Any, entered: Any, leave: Any) -> None:
+def hold(side, entered, leave):
     with side:
         entered.set()
         leave.wait(60)
 
 
-def holder_of(side: Any) -> tuple[Any, Any]:
+def holder_of(side):
     """A process in the midst of reading or writing shared parameters, and what ends it."""
     context = mp.get_context("fork")
     entered, leave = context.Event(), context.Event()
@@ -155,7 +145,7 @@ def holder_of(side: Any) -> tuple[Any, Any]:
     return process, leave
 
 
-def test_publication_waits_for_readers() -> None:
+def test_publication_waits_for_readers():
     agent = linear(share_memory=True)
     reader, leave = holder_of(agent._rw_lock)
     begun = threading.Event()
@@ -171,7 +161,7 @@ def test_publication_waits_for_readers() -> None:
     reader.join()
 
 
-def test_publication_does_not_wait_for_a_reader_that_was_killed() -> None:
+def test_publication_does_not_wait_for_a_reader_that_was_killed():
     """A sampler that was killed while it read kept the optimizer waiting for ever."""
     agent = linear(share_memory=True)
     reader, _ = holder_of(agent._rw_lock)
@@ -181,7 +171,7 @@ def test_publication_does_not_wait_for_a_reader_that_was_killed() -> None:
     assert agent._send_count.value == 1
 
 
-def test_half_published_parameters_are_refused() -> None:
+def test_half_published_parameters_are_refused():
     """An optimizer that was killed while it wrote kept the samplers waiting for ever."""
     agent = linear(share_memory=True)
     sampler = sampler_of(agent)
@@ -192,7 +182,7 @@ def test_half_published_parameters_are_refused() -> None:
         sampler.recv_shared_memory()
 
 
-def test_sync_copies_the_trained_model_to_the_shared_one() -> None:
+def test_sync_copies_the_trained_model_to_the_shared_one():
     agent = linear(share_memory=True)
     agent.model = copy.deepcopy(agent.model)  # As on a GPU.
     add_one(agent)
@@ -201,7 +191,7 @@ def test_sync_copies_the_trained_model_to_the_shared_one() -> None:
     assert shared.tolist() == weights(agent)
 
 
-def report(agent: Any, published: Any, results: Any) -> None:
+def report(agent, published, results):
     """In another process: what is seen of the agent there."""
     published.wait(60)
     agent.recv_shared_memory()
@@ -210,9 +200,7 @@ def report(agent: Any, published: Any, results: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.full)])
-def test_process_gets_an_agent_and_sees_later_changes(
-    method: str,
-) -> None:
+def test_process_gets_an_agent_and_sees_later_changes(method):
     context = mp.get_context(method)
     agent = made(VectorDqnAgent(eps_itr_min=1000, eps_itr_max=2000), share_memory=True)
     sampler = sampler_of(agent)
@@ -235,38 +223,19 @@ def test_process_gets_an_agent_and_sees_later_changes(
 
 @pytest.mark.usefixtures("process_group")
 class TestDataParallel:
-    def agent(self) -> Any:
+    def agent(self):
         agent = made(VectorDqnAgent())
         assert agent.data_parallel() is None
         assert isinstance(agent.model, DistributedDataParallel)
         return agent
 
-    def test_snapshots_are_those_of_a_single_process(self) -> None:
-        # Names used to start with "module." then, and did not load into an agent without wrapper.
-        agent = self.agent()
-        plain = made(VectorDqnAgent())
-        assert agent.state_dict()["model"].keys() == plain.state_dict()["model"].keys()
-        plain.load_state_dict(agent.state_dict())
-        assert weights(plain) == weights(agent)
-        agent.load_state_dict(plain.state_dict())
-
-    def test_old_snapshots_of_many_processes_load(self) -> None:
+    def test_old_snapshots_of_many_processes_load(self):
         agent = made(VectorDqnAgent())
         state = agent.state_dict()
         old = {f"module.{name}": value for name, value in state["model"].items()}
         agent.load_state_dict({"model": old, "target": state["target"]})
 
-    def test_acting_does_not_go_through_the_wrapper(self) -> None:
-        agent = self.agent()
-        agent.sample_mode(0)
-        calls: list[Any] = []
-        agent.model.register_forward_hook(lambda *args: calls.append(args))
-        agent.step(*inputs(2))
-        assert not calls, "acting must not wait for other processes"
-        agent(*inputs(2))
-        assert len(calls) == 1
-
-    def test_target_and_shared_model_follow(self) -> None:
+    def test_target_and_shared_model_follow(self):
         agent = made(VectorDqnAgent(), share_memory=True)
         agent.model = copy.deepcopy(agent.model)
         agent.data_parallel()
@@ -279,7 +248,7 @@ class TestDataParallel:
 
 
 @pytest.mark.parametrize("AgentCls", [VectorDqnAgent, SacAgent])
-def test_modes_reach_every_module(AgentCls: Any) -> None:
+def test_modes_reach_every_module(AgentCls):
     # If the model itself was in the right mode, parts in another mode used to stay in it.
     agent = AgentCls()
     agent.initialize(SPACES if AgentCls is VectorDqnAgent else EnvSpaces(BOX, BOX))
@@ -297,15 +266,15 @@ def test_modes_reach_every_module(AgentCls: Any) -> None:
 
 
 @pytest.mark.parametrize("AgentCls", [VectorDqnAgent, SacAgent])
-def test_every_copy_of_a_network_is_built_by_one_method(AgentCls: Any) -> None:
+def test_every_copy_of_a_network_is_built_by_one_method(AgentCls):
     # The policy of an actor-critic used to be built elsewhere, but not its target copy.
     class Built(AgentCls):
-        def build_network(self, name: str) -> Any:
+        def build_network(self, name):
             network = super().build_network(name)
             network.is_built = True
             return network
 
-    agent: Any = Built()
+    agent = Built()
     agent.initialize(SPACES if AgentCls is VectorDqnAgent else EnvSpaces(BOX, BOX), True)
     shared = agent.shared_model
     agent.async_cpu()

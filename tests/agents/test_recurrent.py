@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import io
-from typing import Any
 
 import pytest
 import torch
@@ -18,12 +15,12 @@ class Alternating(AlternatingRecurrentAgentMixin, CountingAgent):
     """A state for each half of the environments."""
 
 
-def sampling(agent: Any) -> Any:
+def sampling(agent):
     made(agent).sample_mode(0)
     return agent
 
 
-def test_state_goes_on_and_is_forgotten() -> None:
+def test_state_goes_on_and_is_forgotten():
     agent = sampling(Recurrent())
     assert agent.prev_rnn_state is None
     assert [agent.count(2), agent.count(2)] == [[1, 1], [2, 2]]
@@ -36,7 +33,7 @@ def test_state_goes_on_and_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("Cls", [Recurrent, Alternating])
-def test_a_new_run_starts_from_nothing(Cls: Any) -> None:
+def test_a_new_run_starts_from_nothing(Cls):
     agent = sampling(Cls())
     agent.count(2)
     agent.train_mode(1)
@@ -45,14 +42,14 @@ def test_a_new_run_starts_from_nothing(Cls: Any) -> None:
     assert agent.prev_rnn_state is None
 
 
-def test_bare_tensor_states() -> None:
+def test_bare_tensor_states():
     agent = sampling(Recurrent())
     agent.advance_rnn_state(torch.ones(1, 2, 3))
     agent.reset_one(0)
     assert agent.prev_rnn_state[0].tolist() == [[0, 0, 0], [1, 1, 1]]
 
 
-def test_state_that_is_put_aside_is_where_programs_look_for_it() -> None:
+def test_state_that_is_put_aside_is_where_programs_look_for_it():
     agent = sampling(Recurrent())
     agent.count(2)
     state = agent._prev_rnn_state
@@ -61,7 +58,7 @@ def test_state_that_is_put_aside_is_where_programs_look_for_it() -> None:
 
 
 @pytest.mark.parametrize("mode", ["train_mode", "eval_mode"])
-def test_other_modes_start_from_nothing_and_sampling_goes_on(mode: str) -> None:
+def test_other_modes_start_from_nothing_and_sampling_goes_on(mode):
     agent = sampling(Recurrent())
     agent.count(2)
     getattr(agent, mode)(1)
@@ -75,7 +72,7 @@ def test_other_modes_start_from_nothing_and_sampling_goes_on(mode: str) -> None:
     assert agent.count(2) == [3, 3], "sampling after sampling changes nothing"
 
 
-def test_halves_take_turns() -> None:
+def test_halves_take_turns():
     agent = sampling(Alternating())
     assert [agent.count(2) for _ in range(4)] == [[1, 1], [1, 1], [2, 2], [2, 2]]
     assert agent.get_alt() == 0
@@ -83,7 +80,7 @@ def test_halves_take_turns() -> None:
     assert agent.get_alt() == 1
 
 
-def test_environments_of_each_half_are_reset_one_by_one() -> None:
+def test_environments_of_each_half_are_reset_one_by_one():
     # There was no reset_one: states went on over the ends of episodes.
     agent = sampling(Alternating())
     agent.count(2)
@@ -95,7 +92,7 @@ def test_environments_of_each_half_are_reset_one_by_one() -> None:
     assert [agent.count(2), agent.count(2)] == [[2, 3], [3, 2]]
 
 
-def test_halves_come_back_after_evaluation() -> None:
+def test_halves_come_back_after_evaluation():
     agent = sampling(Alternating())
     for _ in range(3):
         agent.count(2)
@@ -110,7 +107,7 @@ def test_halves_come_back_after_evaluation() -> None:
 @pytest.mark.parametrize("AgentCls", [Recurrent, Alternating])
 @pytest.mark.parametrize("saved_in", ["sample_mode", "train_mode"])
 @pytest.mark.parametrize("loaded_in", ["sample_mode", "train_mode"])
-def test_sampling_goes_on_in_another_run(AgentCls: Any, saved_in: str, loaded_in: str) -> None:
+def test_sampling_goes_on_in_another_run(AgentCls, saved_in, loaded_in):
     agent = sampling(AgentCls())
     for _ in range(4):
         agent.count(2)
@@ -129,7 +126,7 @@ def test_sampling_goes_on_in_another_run(AgentCls: Any, saved_in: str, loaded_in
     assert [other.count(2) for _ in range(3)] == expected
 
 
-def test_states_before_the_first_step_are_nothing() -> None:
+def test_states_before_the_first_step_are_nothing():
     agent = sampling(Recurrent())
     assert agent.sample_state_dict() == {"rnn_states": None}
     other = sampling(Recurrent())

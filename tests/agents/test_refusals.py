@@ -1,8 +1,6 @@
 """Settings, spaces and states that agents refuse: one table of calls and what their errors name."""
 
-from __future__ import annotations
-
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pytest
@@ -24,6 +22,7 @@ from rlpyt.agents.qpg import sac_agent, sac_v_agent
 from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
+from rlpyt.agents.qpg.sac_discrete_agent import DiscreteSacAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent
 from rlpyt.core.records import EnvSpaces
 from rlpyt.models.dqn.mlp_dqn_model import MlpCatDqnModel, MlpDqnModel
@@ -31,6 +30,7 @@ from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 from tests.agents.parts import SPACES, VectorCatDqnAgent, VectorDqnAgent, inputs, made
 from tests.agents.pg.parts import IMAGE, RECORD, VECTOR
+from tests.agents.qpg import sac_parts
 from tests.agents.qpg.ddpg_parts import SPACES as BOUNDED, small
 from tests.agents.qpg.sac_parts import make_agent
 from tests.agents.test_action_masks import Plain, inputs as masked_inputs, spaces as masked
@@ -40,11 +40,11 @@ from tests.refused import assert_refused
 BOX = FloatBox(-1, 1, (2,))
 
 
-def with_action(action: Any, env_spaces: Any = SPACES) -> Any:
+def with_action(action, env_spaces=SPACES):
     return env_spaces._replace(action=action)
 
 
-def unscalable(high: float) -> Any:
+def unscalable(high):
     action = FloatBox(-1, 1, (3,))
     action.high = np.array([1, 1, high], np.float32)
     return with_action(action, BOUNDED)
@@ -55,7 +55,7 @@ class WithoutMixin(MlpR2d1Agent):
 
 
 class WithoutSizes(torch.nn.Module):
-    def __init__(self, observation_shape: Any, action_size: int) -> None:
+    def __init__(self, observation_shape, action_size):
         super().__init__()
 
 
@@ -63,13 +63,19 @@ class Alternating(VectorDqnAgent):
     alternating = True
 
 
-def unmasked() -> Any:
+def unmasked():
     agent = BaseAgent(ModelCls=Plain)
     agent.initialize(masked())
     return agent.run_model(agent.model, *masked_inputs(3))
 
 
-EPSILONS: list[tuple[dict[str, Any], str]] = [
+def without_a_critic(AgentCls):
+    state = make_agent(AgentCls).state_dict()
+    del state["q2_model"]
+    make_agent(AgentCls).load_state_dict(state)
+
+
+EPSILONS = [
     ({"eps_init": 1.5}, "eps_init 1.5"),
     ({"eps_final": -0.1}, "eps_final -0.1"),
     ({"eps_eval": 2}, "eps_eval 2"),
@@ -82,7 +88,7 @@ OUTPUTS = [
     (MlpQrDqnAgent, "n_quantiles", "model_kwargs"),
     (D4pgAgent, "n_atoms", "q_model_kwargs"),
 ]
-KINDS: list[tuple[Any, Any, str]] = [
+KINDS = [
     (DqnAgent, with_action(BOX), "DqnAgent FloatBox wrapper"),
     (CatDqnAgent, with_action(BOX), "CatDqnAgent FloatBox wrapper"),
     (AtariFfAgent, VECTOR, "AtariFfAgent discrete FloatBox"),
@@ -121,7 +127,7 @@ NOISE = [
     (Td3Agent, "target_noise_clip"),
     (SacAgent, "pretrain_std"),
 ]
-REFUSED: list[tuple[Any, ...]] = [
+REFUSED = [
     *[(lambda s=s: VectorDqnAgent(**s), words) for s, words in EPSILONS],
     *[
         (lambda Cls=Cls, n=n, k=k: Cls(**{n: 12, k: {n: 11}}), f"{n} 12 {n}=11")
@@ -165,9 +171,11 @@ REFUSED: list[tuple[Any, ...]] = [
         TypeError,
     ),
     (lambda: make_agent(pretrain_std=-1), "pretrain_std -1"),
+    *[(partial(without_a_critic, Cls), "q2_model") for Cls in sac_parts.AGENTS],
+    (lambda: DiscreteSacAgent().initialize(sac_parts.UNIT), "DiscreteSacAgent discrete action"),
 ]
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case[1])
-def test_refused(case: tuple[Any, ...]) -> None:
+def test_refused(case):
     assert_refused(*case)

@@ -1,15 +1,14 @@
-from __future__ import annotations
-
 import copy
-from typing import Any
 
 import pytest
 import torch
 from gymnasium import spaces
 
-from rlpyt.agents.base import AgentStep
 from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
+from rlpyt.agents.dqn.atari.atari_iqn_agent import AtariIqnAgent
+from rlpyt.agents.dqn.atari.atari_qrdqn_agent import AtariQrDqnAgent
+from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent, AtariR2d1AlternatingAgent
 from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent, MlpQrDqnAgent
 from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
 from rlpyt.core.records import EnvSpaces
@@ -23,18 +22,18 @@ from tests.agents.parts import VectorCatDqnAgent, VectorDqnAgent, inputs, made
 LEADING_DIMS = [(), (1,), (5,), (3, 5)]
 
 
-def flat(state: Any) -> list[float]:
+def flat(state):
     return torch.cat([value.flatten() for value in state.values()]).tolist()
 
 
-def greedy(agent: Any) -> Any:
+def greedy(agent):
     agent.eval_mode(1)
     agent.distribution.set_epsilon(0.0)
     return agent
 
 
 @pytest.mark.parametrize("leading_dims", LEADING_DIMS)
-def test_shapes(leading_dims: tuple[int, ...]) -> None:
+def test_shapes(leading_dims):
     agent = greedy(made(VectorDqnAgent()))
     data = inputs(*leading_dims)
     step = agent.step(*data)
@@ -50,7 +49,7 @@ def test_shapes(leading_dims: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("leading_dims", LEADING_DIMS)
-def test_shapes_of_distributions(leading_dims: tuple[int, ...]) -> None:
+def test_shapes_of_distributions(leading_dims):
     agent = greedy(made(VectorCatDqnAgent()))
     data = inputs(*leading_dims)
     step = agent.step(*data)
@@ -64,7 +63,7 @@ def test_shapes_of_distributions(leading_dims: tuple[int, ...]) -> None:
     assert torch.equal(agent.step(*data).action, before), "the range does not matter to the best"
 
 
-def test_number_of_atoms_goes_to_the_model_and_not_to_the_callers_dict() -> None:
+def test_number_of_atoms_goes_to_the_model_and_not_to_the_callers_dict():
     model_kwargs = {"hidden_sizes": [8]}
     agent = made(VectorCatDqnAgent(n_atoms=7, model_kwargs=model_kwargs))
     assert agent.step(*inputs(2)).agent_info.p.shape[-1] == 7
@@ -80,9 +79,7 @@ def test_number_of_atoms_goes_to_the_model_and_not_to_the_callers_dict() -> None
         (D4pgAgent, "n_atoms", "q_model_kwargs"),
     ],
 )
-def test_numbers_of_outputs_may_be_given_to_the_model(
-    AgentCls: Any, name: str, keywords: str
-) -> None:
+def test_numbers_of_outputs_may_be_given_to_the_model(AgentCls, name, keywords):
     # The agent replaced the model's number by its own default, in silence.
     for kwargs in ({keywords: {name: 11}}, {name: 11}, {name: 11, keywords: {name: 11}}):
         agent = AgentCls(**kwargs)
@@ -101,7 +98,7 @@ OTHER_ACTIONS = [
 
 
 @pytest.mark.parametrize("action", OTHER_ACTIONS, ids=repr)
-def test_actions_other_than_one_counted_from_0_are_named(action: Any, capsys: Any) -> None:
+def test_actions_other_than_one_counted_from_0_are_named(action, capsys):
     # A subclass may take those that have a number n.
     env_spaces = EnvSpaces(FloatBox(-1, 1, (3,)), action)
     message = "VectorDqnAgent needs one discrete action"
@@ -114,7 +111,7 @@ def test_actions_other_than_one_counted_from_0_are_named(action: Any, capsys: An
 
 
 @pytest.mark.parametrize("start", [0, 1])
-def test_discrete_actions_of_gymnasium(start: int) -> None:
+def test_discrete_actions_of_gymnasium(start):
     action = GymSpaceWrapper(spaces.Discrete(3, start=start))
     agent = VectorDqnAgent()
     agent.initialize(EnvSpaces(FloatBox(-1, 1, (3,)), action))
@@ -122,7 +119,7 @@ def test_discrete_actions_of_gymnasium(start: int) -> None:
 
 
 @pytest.mark.parametrize("AgentCls", [MlpDqnAgent, MlpCatDqnAgent])
-def test_observations_of_several_arrays_all_count(AgentCls: Any) -> None:
+def test_observations_of_several_arrays_all_count(AgentCls):
     observation = Composite([FloatBox(-1, 1, (3,)), FloatBox(-1, 1, (2,))], Pair)
     agent = AgentCls()
     agent.initialize(EnvSpaces(observation, IntBox(0, 4)))
@@ -136,75 +133,24 @@ def test_observations_of_several_arrays_all_count(AgentCls: Any) -> None:
     assert not any(torch.equal(values[0], value) for value in values[1:])
 
 
-def test_target_starts_as_the_model() -> None:
-    # It was another random network until the first update.
-    agent = made(VectorDqnAgent())
-    assert agent.target_model is not agent.model
-    assert flat(agent.target_model.state_dict()) == flat(agent.model.state_dict())
-
-
-def changed(agent: Any) -> Any:
+def changed(agent):
     with torch.no_grad():
         for p in agent.model.parameters():
             p += torch.randn_like(p)
     return agent
 
 
-def test_state_can_be_loaded() -> None:
-    # The inherited method expected the state of one model, and failed on the agent's own.
-    agent = changed(made(VectorDqnAgent()))
-    state = copy.deepcopy(agent.state_dict())
-    assert state.keys() == {"model", "target"}
-    assert flat(state["model"]) != flat(state["target"])
-    other = made(VectorDqnAgent())
-    other.load_state_dict(state)
-    for name in ("model", "target"):
-        assert flat(other.state_dict()[name]) == flat(state[name])
-
-
-def test_initial_state_gives_both_networks() -> None:
-    # Its entry "target" was ignored.
-    state = copy.deepcopy(changed(made(VectorDqnAgent())).state_dict())
-    agent = made(VectorDqnAgent(initial_model_state_dict=state))
-    for name in ("model", "target"):
-        assert flat(agent.state_dict()[name]) == flat(state[name])
-
-
-def test_initial_state_without_target_is_that_of_the_model() -> None:
-    state = copy.deepcopy(changed(made(VectorDqnAgent())).state_dict())
-    agent = made(VectorDqnAgent(initial_model_state_dict={"model": state["model"]}))
-    assert flat(agent.state_dict()["target"]) == flat(state["model"])
-
-
-def test_state_of_the_model_alone_is_loaded_into_both_networks() -> None:
-    # Programs written for rlpyt 0.1.2 pass it; it was refused.
-    state = copy.deepcopy(changed(made(VectorDqnAgent())).model.state_dict())
-    agent = made(VectorDqnAgent())
-    agent.load_state_dict(state)
-    for name in ("model", "target"):
-        assert flat(agent.state_dict()[name]) == flat(state)
-
-
-@pytest.mark.parametrize("tau", [1, 0.25])
-def test_target_follows(tau: float) -> None:
-    agent = changed(made(VectorDqnAgent()))
-    model, target = (torch.tensor(flat(agent.state_dict()[n])) for n in ("model", "target"))
-    agent.update_target(tau)
-    expected = tau * model + (1 - tau) * target
-    assert flat(agent.state_dict()["target"]) == pytest.approx(expected.tolist(), rel=1e-5)
-
-
-def test_output_may_be_more_than_values() -> None:
+def test_output_may_be_more_than_values():
     class Model(torch.nn.Module):
-        def __init__(self, observation_shape: Any, output_size: int) -> None:
+        def __init__(self, observation_shape, output_size):
             super().__init__()
             self.linear = torch.nn.Linear(observation_shape[0], output_size)
 
-        def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        def forward(self, observation, prev_action, prev_reward):
             return self.linear(observation), "features"
 
     class Agent(VectorDqnAgent):
-        def to_agent_step(self, output: Any) -> AgentStep:
+        def to_agent_step(self, output):
             q, features = output
             assert features == "features"
             return super().to_agent_step(q)
@@ -213,14 +159,14 @@ def test_output_may_be_more_than_values() -> None:
     assert agent.step(*inputs(2)).action.shape == (2,)
 
 
-def test_model_sees_one_hot_actions() -> None:
-    seen: list[Any] = []
+def test_model_sees_one_hot_actions():
+    seen = []
 
     class Model(torch.nn.Linear):
-        def __init__(self, observation_shape: Any, output_size: int) -> None:
+        def __init__(self, observation_shape, output_size):
             super().__init__(observation_shape[0], output_size)
 
-        def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        def forward(self, observation, prev_action, prev_reward):
             seen.append(prev_action)
             return super().forward(observation)
 
@@ -230,48 +176,15 @@ def test_model_sees_one_hot_actions() -> None:
     assert seen[0].tolist() == [[0, 1, 0, 0], [0, 0, 0, 1]]
 
 
-IMAGE_SPACES = EnvSpaces(
-    observation=IntBox(0, 256, (4, 52, 40), dtype="uint8"), action=IntBox(0, 6)
-)
-
-
-@pytest.mark.parametrize("AgentCls", [AtariDqnAgent, AtariCatDqnAgent])
-def test_images(AgentCls: Any) -> None:
-    agent = AgentCls(model_kwargs={"fc_sizes": 16})
-    agent.initialize(IMAGE_SPACES)
-    assert agent.env_model_kwargs == {"image_shape": (4, 52, 40), "output_size": 6}
-    agent.eval_mode(0)
-    image = torch.randint(256, (2, 4, 52, 40), dtype=torch.uint8)
-    step = agent.step(image, torch.zeros(2, dtype=torch.int64), torch.zeros(2))
-    assert step.action.shape == (2,)
-    assert step.agent_info.get(0).shape[:2] == (2, 6)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("AgentCls", [VectorDqnAgent, VectorCatDqnAgent])
-def test_on_a_gpu(AgentCls: Any) -> None:
-    agent = made(AgentCls(), share_memory=True)
-    agent.to_device(0)
-    assert agent.model is not agent.shared_model
-    assert flat(agent.model.cpu().state_dict()) == flat(agent.shared_model.state_dict())
-    agent.model.to(agent.device)
-    data = inputs(3)
-    step = agent.step(*data)
-    assert step.action.device.type == step.agent_info.get(0).device.type == "cpu"
-    assert agent(*data).device == agent.target(*data).device == agent.device
-    agent.cpu_outputs = True
-    assert agent(*data).device.type == agent.target(*data).device.type == "cpu"
-
-
 @pytest.mark.parametrize("tau", [1, 0.25])
-def test_part_of_the_model_may_be_called_module(tau: float) -> None:
+def test_part_of_the_model_may_be_called_module(tau):
     # Its names were taken for those of a network within DistributedDataParallel.
     class Model(torch.nn.Module):
-        def __init__(self, observation_shape: Any, output_size: int) -> None:
+        def __init__(self, observation_shape, output_size):
             super().__init__()
             self.module = torch.nn.Linear(observation_shape[0], output_size)
 
-        def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        def forward(self, observation, prev_action, prev_reward):
             return self.module(observation)
 
     agent = changed(made(VectorDqnAgent(ModelCls=Model, model_kwargs={})))
@@ -282,3 +195,32 @@ def test_part_of_the_model_may_be_called_module(tau: float) -> None:
         other = made(VectorDqnAgent(ModelCls=Model, model_kwargs={}))
         other.load_state_dict(given)
         assert flat(other.state_dict()["model"]) == flat(state["model"])
+
+
+FEED_FORWARD = {"fc_sizes": 16}
+RECURRENT = {
+    **{"channels": [2], "kernel_sizes": [4], "strides": [4], "paddings": [0]},
+    **{"fc_size": 8, "lstm_size": 6, "head_size": 8},
+}
+
+
+@pytest.mark.parametrize(
+    ("AgentCls", "model_kwargs"),
+    [
+        (AtariDqnAgent, FEED_FORWARD),
+        (AtariCatDqnAgent, FEED_FORWARD),
+        (AtariQrDqnAgent, FEED_FORWARD),
+        (AtariIqnAgent, FEED_FORWARD),
+        (AtariR2d1Agent, RECURRENT),
+        (AtariR2d1AlternatingAgent, RECURRENT),
+    ],
+)
+def test_images(AgentCls, model_kwargs):
+    agent = AgentCls(model_kwargs=model_kwargs)
+    agent.initialize(EnvSpaces(IntBox(0, 256, (4, 52, 40), dtype="uint8"), IntBox(0, 6)))
+    assert agent.env_model_kwargs == {"image_shape": (4, 52, 40), "output_size": 6}
+    agent.sample_mode(0)
+    image = torch.randint(256, (2, 4, 52, 40), dtype=torch.uint8)
+    step = agent.step(image, torch.zeros(2, dtype=torch.int64), torch.zeros(2))
+    assert step.action.shape == (2,)
+    assert step.agent_info.get(0).shape[:2] == (2, 6)

@@ -1,14 +1,9 @@
 """Agents whose networks explore: when noise is drawn, and what becomes of epsilon."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 
 from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent, MlpIqnAgent, MlpQrDqnAgent
-from rlpyt.core.records import EnvSpaces
 from rlpyt.models.noisy import NoisyLinear
 from tests.agents.parts import inputs, made
 
@@ -16,17 +11,17 @@ NOISY = {"noisy": True, "dueling": True}
 AGENTS = [MlpDqnAgent, MlpCatDqnAgent, MlpQrDqnAgent]
 
 
-def noisy(AgentCls: Any = MlpDqnAgent, **kwargs: Any) -> Any:
+def noisy(AgentCls=MlpDqnAgent, **kwargs):
     return made(AgentCls(model_kwargs=NOISY, **kwargs))
 
 
-def outputs(agent: Any, data: Any) -> torch.Tensor:
-    output: torch.Tensor = agent.step(*data).agent_info.get(0)
+def outputs(agent, data):
+    output = agent.step(*data).agent_info.get(0)
     return output
 
 
 @pytest.mark.parametrize("AgentCls", AGENTS)
-def test_noise_is_drawn_once_per_batch_and_removed_in_evaluation(AgentCls: Any) -> None:
+def test_noise_is_drawn_once_per_batch_and_removed_in_evaluation(AgentCls):
     agent, data = noisy(AgentCls), inputs(3)
     agent.sample_mode(0)
     first = outputs(agent, data)
@@ -43,7 +38,7 @@ def test_noise_is_drawn_once_per_batch_and_removed_in_evaluation(AgentCls: Any) 
     assert torch.allclose(outputs(plain, data), mean)
 
 
-def test_noise_of_an_agent_with_random_fractions() -> None:
+def test_noise_of_an_agent_with_random_fractions():
     agent, data = noisy(MlpIqnAgent), inputs(3)
     q = []
     sample, evaluate = agent.sample_mode, agent.eval_mode
@@ -57,7 +52,7 @@ def test_noise_of_an_agent_with_random_fractions() -> None:
 
 
 @pytest.mark.parametrize("AgentCls", AGENTS)
-def test_noise_is_a_function_of_seed_and_iteration(AgentCls: Any) -> None:
+def test_noise_is_a_function_of_seed_and_iteration(AgentCls):
     agent, resumed, data = noisy(AgentCls), noisy(AgentCls), inputs(3)
     resumed.load_state_dict(agent.state_dict())
     resumed.load_sample_state_dict(agent.sample_state_dict())
@@ -75,7 +70,7 @@ def test_noise_is_a_function_of_seed_and_iteration(AgentCls: Any) -> None:
 
 
 @pytest.mark.parametrize("AgentCls", AGENTS)
-def test_every_call_in_training_has_its_own_noise(AgentCls: Any) -> None:
+def test_every_call_in_training_has_its_own_noise(AgentCls):
     agent, data = noisy(AgentCls), inputs(3)
     agent.sample_mode(0)
     agent.train_mode(0)
@@ -84,7 +79,7 @@ def test_every_call_in_training_has_its_own_noise(AgentCls: Any) -> None:
         assert all(not torch.allclose(result, other) for other in results[:i])
 
 
-def epsilons(agent: Any, eps_itr_max: int = 10) -> tuple[Any, Any, Any]:
+def epsilons(agent, eps_itr_max=10):
     """Before annealing, after it, and in evaluation."""
     agent.set_epsilon_itr_min_max(0, eps_itr_max)
     found = []
@@ -105,57 +100,24 @@ def epsilons(agent: Any, eps_itr_max: int = 10) -> tuple[Any, Any, Any]:
     ],
 )
 @pytest.mark.parametrize("AgentCls", [*AGENTS, MlpIqnAgent])
-def test_epsilons_left_at_their_defaults_are_0(
-    AgentCls: Any, settings: dict[str, float], expected: Any
-) -> None:
+def test_epsilons_left_at_their_defaults_are_0(AgentCls, settings, expected):
     agent = noisy(AgentCls, **settings)
     assert epsilons(agent) == expected
     assert agent._mode == "eval"
 
 
-def test_without_noise_the_defaults_stay() -> None:
+def test_without_noise_the_defaults_stay():
     assert epsilons(made(MlpDqnAgent())) == (1, 0.01, 0.001)
 
 
-def test_the_defaults_stay_beside_noise_where_that_is_asked_for() -> None:
+def test_the_defaults_stay_beside_noise_where_that_is_asked_for():
     agent = noisy(eps_with_noise=True)
     assert (agent.eps_init, agent.eps_final, agent.eps_eval) == (1, 0.01, 0.001)
     agent.eval_mode(1)
     assert agent.distribution._epsilon == 0.001
 
 
-def test_greedy_actions_draw_nothing_at_random() -> None:
-    agent = noisy()
-    agent.sample_mode(0)
-    before = torch.get_rng_state()
-    step = agent.step(*inputs_without_drawing(before))
-    assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(step.action, step.agent_info.q.argmax(-1))
-
-
-def inputs_without_drawing(state: torch.Tensor) -> Any:
-    data = inputs(5)
-    torch.set_rng_state(state)
-    return data
-
-
-def test_one_epsilon_per_environment_is_kept() -> None:
-    agent = noisy(eps_final_min=0.001, eps_init=0.3)
-    agent.collector_initialize(global_B=3, env_ranks=[0, 1, 2])
-    assert agent.eps_final.tolist() == pytest.approx([0.001, 10**-2.5, 0.01])
-    assert agent.eps_init.tolist() == pytest.approx([0.3] * 3)
-
-
-def test_epsilons_of_the_environments_are_0_too() -> None:
-    agent = noisy()
-    agent.collector_initialize(global_B=3, env_ranks=[0, 2])
-    agent.sample_mode(0)
-    assert agent.distribution.epsilon == 0
-    agent.initialize(EnvSpaces(*agent.env_spaces), global_B=2, env_ranks=[0, 1])
-    assert epsilons(agent) == (0, 0, 0)
-
-
-def test_it_is_said_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_said_in_the_log(capsys):
     noisy(eps_final=0.1)
     assert "explores by the noise of its network: epsilon 0.0 to 0.1" in capsys.readouterr().out
     made(MlpDqnAgent())
@@ -165,15 +127,15 @@ def test_it_is_said_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
 class OwnModel(torch.nn.Module):
     """A user's network, which takes no option."""
 
-    def __init__(self, observation_shape: Any, output_size: int) -> None:
+    def __init__(self, observation_shape, output_size):
         super().__init__()
         self.linear = NoisyLinear(observation_shape[0], output_size)
 
-    def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+    def forward(self, observation, prev_action, prev_reward):
         return self.linear(observation)
 
 
-def test_noisy_layers_of_a_users_network_are_found() -> None:
+def test_noisy_layers_of_a_users_network_are_found():
     agent, data = made(MlpDqnAgent(ModelCls=OwnModel)), inputs(3)
     assert epsilons(agent) == (0, 0, 0)
     agent.sample_mode(0)
@@ -182,7 +144,7 @@ def test_noisy_layers_of_a_users_network_are_found() -> None:
     assert not torch.allclose(outputs(agent, data), first)
 
 
-def test_processes_that_share_parameters_draw_their_own_noise() -> None:
+def test_processes_that_share_parameters_draw_their_own_noise():
     agent = made(MlpDqnAgent(model_kwargs=NOISY), share_memory=True)
     layer = next(m for m in agent.model.modules() if isinstance(m, NoisyLinear))
     agent.sample_mode(0)
@@ -191,7 +153,7 @@ def test_processes_that_share_parameters_draw_their_own_noise() -> None:
     assert not any(noise.is_shared() for noise in layer._noise)
 
 
-def test_published_parameters_leave_the_noise() -> None:
+def test_published_parameters_leave_the_noise():
     agent, data = made(MlpDqnAgent(model_kwargs=NOISY), share_memory=True), inputs(3)
     agent.async_cpu()
     agent.sample_mode(0)
@@ -203,3 +165,10 @@ def test_published_parameters_leave_the_noise() -> None:
     agent.recv_shared_memory()
     assert not torch.allclose(outputs(agent, data), before)
     assert torch.equal(outputs(agent, data), torch.zeros(3, 4)), "of zero weights, noise is zero"
+
+
+def test_one_epsilon_per_environment_is_kept():
+    agent = noisy(eps_final_min=0.001, eps_init=0.3)
+    agent.collector_initialize(global_B=3, env_ranks=[0, 1, 2])
+    assert agent.eps_final.tolist() == pytest.approx([0.001, 10**-2.5, 0.01])
+    assert agent.eps_init.tolist() == pytest.approx([0.3] * 3)

@@ -1,31 +1,23 @@
 """Recurrent Q-network agents, with an LSTM and with a model whose state can be counted."""
 
-from __future__ import annotations
-
-import copy
-from typing import Any
-
 import pytest
 import torch
 
-from rlpyt.agents.dqn.atari.atari_r2d1_agent import AtariR2d1Agent, AtariR2d1AlternatingAgent
 from rlpyt.agents.dqn.mlp_agent import MlpR2d1Agent, MlpR2d1AlternatingAgent
-from rlpyt.core.records import EnvSpaces
-from rlpyt.spaces.int_box import IntBox
-from tests.agents.parts import SPACES, inputs, made
+from tests.agents.parts import inputs, made
 
 SMALL = {"hidden_sizes": [8, 8], "lstm_size": 6}
 AGENTS = [MlpR2d1Agent, MlpR2d1AlternatingAgent]
 
 
-def make(AgentCls: Any = MlpR2d1Agent, **kwargs: Any) -> Any:
+def make(AgentCls=MlpR2d1Agent, **kwargs):
     agent = made(AgentCls(model_kwargs=SMALL, **kwargs))
     agent.sample_mode(0)
     return agent
 
 
 @pytest.mark.parametrize("lead", [(), (1,), (5,)])
-def test_step(lead: tuple[int, ...]) -> None:
+def test_step(lead):
     agent = make()
     agent.distribution.set_epsilon(0.0)
     step = agent.step(*inputs(*lead))
@@ -38,7 +30,7 @@ def test_step(lead: tuple[int, ...]) -> None:
     assert agent.prev_rnn_state.h.shape == (1, B, 6)
 
 
-def test_reset_of_one_does_not_change_what_was_recorded() -> None:
+def test_reset_of_one_does_not_change_what_was_recorded():
     agent = make()
     agent.step(*inputs(3))
     info = agent.step(*inputs(3)).agent_info
@@ -50,7 +42,7 @@ def test_reset_of_one_does_not_change_what_was_recorded() -> None:
 
 
 @pytest.mark.parametrize("AgentCls", AGENTS)
-def test_training_sees_what_acting_saw(AgentCls: Any) -> None:
+def test_training_sees_what_acting_saw(AgentCls):
     agent = make(AgentCls)
     observation, action, reward = inputs(6, 3)
     n_halves = 1 + agent.alternating
@@ -71,7 +63,7 @@ def test_training_sees_what_acting_saw(AgentCls: Any) -> None:
     assert torch.allclose(target_after.c, after.c, atol=1e-6)
 
 
-def test_state_given_for_training() -> None:
+def test_state_given_for_training():
     agent = make()
     data = inputs(4, 3)
     q, state = agent(*data, None)
@@ -84,18 +76,18 @@ def test_state_given_for_training() -> None:
 class Gru(torch.nn.Module):
     """A model whose state is one tensor, which does not know ``reset``."""
 
-    def __init__(self, observation_shape: Any, output_size: int) -> None:
+    def __init__(self, observation_shape, output_size):
         super().__init__()
         self.gru = torch.nn.GRU(*observation_shape, output_size)
 
-    def forward(self, observation: Any, prev_action: Any, prev_reward: Any, state: Any) -> Any:
+    def forward(self, observation, prev_action, prev_reward, state):
         is_sequence = observation.dim() == 3
         output, state = self.gru(observation if is_sequence else observation[None], state)
         return output if is_sequence else output[0], state
 
 
 @pytest.mark.parametrize("AgentCls", AGENTS)
-def test_state_may_be_one_tensor(AgentCls: Any) -> None:
+def test_state_may_be_one_tensor(AgentCls):
     # `state or zeros` failed for a tensor.
     agent = made(AgentCls(ModelCls=Gru))
     agent.sample_mode(0)
@@ -109,26 +101,3 @@ def test_state_may_be_one_tensor(AgentCls: Any) -> None:
     q, _ = agent(*data, torch.ones(1, 3, 4), reset=reset)
     alone, _ = agent(*(part[2:, 1:2] for part in data), None)
     assert torch.allclose(q[2:, 1:2], alone, atol=1e-6)
-
-
-def test_initial_state_and_target() -> None:
-    state = copy.deepcopy(make().state_dict())
-    agent = make(initial_model_state_dict=state)
-    assert all(
-        torch.equal(a, b)
-        for a, b in zip(agent.state_dict()["target"].values(), state["target"].values())
-    )
-
-
-@pytest.mark.parametrize("AgentCls", [AtariR2d1Agent, AtariR2d1AlternatingAgent])
-def test_images(AgentCls: Any) -> None:
-    conv = {"channels": [2], "kernel_sizes": [4], "strides": [4], "paddings": [0]}
-    agent = AgentCls(model_kwargs={**conv, "fc_size": 8, "lstm_size": 6, "head_size": 8})
-    shape = (2, 12, 8)
-    agent.initialize(EnvSpaces(IntBox(0, 256, shape, dtype="uint8"), SPACES.action))
-    agent.sample_mode(0)
-    _, action, reward = inputs(3)
-    observation = torch.randint(256, (3, *shape), dtype=torch.uint8)
-    step = agent.step(observation, action, reward)
-    assert step.agent_info.q.shape == (3, 4)
-    assert step.agent_info.prev_rnn_state.c.shape == (3, 1, 6)

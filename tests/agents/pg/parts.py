@@ -1,9 +1,5 @@
 """Agents of every kind, with small models, and what they are shown."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -35,7 +31,7 @@ RECORD = EnvSpaces(
     ),
 )
 SMALL_IMAGE = {"fc_sizes": 16}
-AGENTS: dict[str, tuple[Any, EnvSpaces, dict[str, Any]]] = {
+AGENTS = {
     "atari_ff": (AtariFfAgent, IMAGE, SMALL_IMAGE),
     "atari_lstm": (AtariLstmAgent, IMAGE, {**SMALL_IMAGE, "lstm_size": 8}),
     "atari_lstm_alternating": (AlternatingAtariLstmAgent, IMAGE, {**SMALL_IMAGE, "lstm_size": 8}),
@@ -49,7 +45,7 @@ AGENTS: dict[str, tuple[Any, EnvSpaces, dict[str, Any]]] = {
 RECURRENT = [name for name in AGENTS if "lstm" in name]
 
 
-def make_agent(name: str, model_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> Any:
+def make_agent(name, model_kwargs=None, **kwargs):
     """The agent of this name, initialized and sampling."""
     AgentCls, env_spaces, small = AGENTS[name]
     agent = AgentCls(model_kwargs={**small, **(model_kwargs or {})}, **kwargs)
@@ -58,7 +54,7 @@ def make_agent(name: str, model_kwargs: dict[str, Any] | None = None, **kwargs: 
     return agent
 
 
-def inputs(env_spaces: EnvSpaces, *lead: int) -> AgentInputs:
+def inputs(env_spaces, *lead):
     """Random observations, actions and rewards with these leading dimensions."""
     made = []
     for space in (env_spaces.observation, env_spaces.action):

@@ -1,9 +1,5 @@
 """Small deterministic agents on actions whose bounds differ from dimension to dimension."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import torch
 
 from rlpyt.agents.qpg.d4pg_agent import D4pgAgent
@@ -18,19 +14,19 @@ UNIT_SPACES = EnvSpaces(observation=FloatBox(-1, 1, (2,)), action=FloatBox(-1, 1
 NET = {"hidden_sizes": [8]}
 
 
-def small(AgentCls: Any = DdpgAgent, **kwargs: Any) -> Any:
+def small(AgentCls=DdpgAgent, **kwargs):
     """An agent with one narrow hidden layer per network."""
     return AgentCls(**{"model_kwargs": NET, "q_model_kwargs": NET, **kwargs})
 
 
-def made(AgentCls: Any = DdpgAgent, spaces: EnvSpaces = SPACES, **kwargs: Any) -> Any:
+def made(AgentCls=DdpgAgent, spaces=SPACES, **kwargs):
     """The same, initialized."""
     agent = small(AgentCls, **kwargs)
     agent.initialize(spaces)
     return agent
 
 
-def inputs(*leading_dims: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def inputs(*leading_dims):
     """Observation, previous action and previous reward."""
     return torch.randn(*leading_dims, 2), torch.zeros(*leading_dims, 3), torch.zeros(leading_dims)
 

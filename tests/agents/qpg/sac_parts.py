@@ -1,9 +1,5 @@
 """Small soft actor-critic agents, and boxes of actions."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -20,7 +16,7 @@ RENORM = {**SMALL, "batch_renorm": True}
 CROSSQ = {"model_kwargs": RENORM, "q_model_kwargs": RENORM, "target_networks": False}
 
 
-def make_agent(AgentCls: Any = sac_agent.SacAgent, spaces: Any = UNIT, **kwargs: Any) -> Any:
+def make_agent(AgentCls=sac_agent.SacAgent, spaces=UNIT, **kwargs):
     """An initialized agent with small networks."""
     nets = {"model_kwargs": SMALL, "q_model_kwargs": SMALL, "v_model_kwargs": SMALL}
     agent = AgentCls(**{**nets, **kwargs})
@@ -28,7 +24,7 @@ def make_agent(AgentCls: Any = sac_agent.SacAgent, spaces: Any = UNIT, **kwargs:
     return agent
 
 
-def inputs(B: int = 5) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def inputs(B=5):
     """Observation, previous action and previous reward."""
     return torch.randn(B, 4), torch.zeros(B, 3), torch.zeros(B)
 

@@ -1,9 +1,6 @@
 """Soft actor-critic agents: networks, bounds of actions, modes, state."""
 
-from __future__ import annotations
-
 import multiprocessing as mp
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,72 +22,20 @@ from tests.agents.qpg.sac_parts import (
     make_agent,
 )
 
-KEYS = {
-    sac_agent.SacAgent: [
-        "model",
-        "q1_model",
-        "q2_model",
-        "target_q1_model",
-        "target_q2_model",
-    ],
-    sac_v_agent.SacAgent: ["model", "q1_model", "q2_model", "v_model", "target_v_model"],
-}
 every_agent = pytest.mark.parametrize("AgentCls", AGENTS, ids=["sac", "sac_v"])
 
 
-def parameters_of(agent: Any) -> list[torch.Tensor]:
+def parameters_of(agent):
     return [p for state in agent.state_dict().values() for p in state.values()]
 
 
 # --- Networks and state ---------------------------------------------------------------------------
 
 
-@every_agent
-def test_state_has_every_network_and_targets_start_equal(AgentCls: Any) -> None:
-    agent = make_agent(AgentCls)
-    state = agent.state_dict()
-    assert list(state) == KEYS[AgentCls]
-    assert list(state["model"]) == [
-        f"mlp.model.{i}.{n}" for i in (0, 2) for n in ("weight", "bias")
-    ]
-    for name in agent.target_names:
-        for p, q in zip(state[name].values(), state["target_" + name].values(), strict=True):
-            assert torch.equal(p, q)
-            assert p.data_ptr() != q.data_ptr()
-    assert not torch.equal(*(state[n]["mlp.model.0.weight"] for n in ("q1_model", "q2_model")))
-
-
-@every_agent
-def test_state_round_trip(AgentCls: Any) -> None:
-    first, second = make_agent(AgentCls), make_agent(AgentCls)
-    for p in parameters_of(first):
-        p.add_(torch.randn_like(p))  # So that targets differ, too.
-    second.load_state_dict(first.state_dict())
-    assert all(map(torch.equal, parameters_of(first), parameters_of(second)))
-    third = make_agent(AgentCls, initial_model_state_dict=first.state_dict())
-    assert all(map(torch.equal, parameters_of(first), parameters_of(third)))
-
-
-@every_agent
-def test_state_may_lack_targets_only(AgentCls: Any) -> None:
-    agent = make_agent(AgentCls)
-    state = make_agent(AgentCls).state_dict()
-    name = agent.target_names[-1]
-    del state["target_" + name]
-    agent.load_state_dict(state)
-    assert torch.equal(
-        agent.state_dict()["target_" + name]["mlp.model.0.weight"],
-        state[name]["mlp.model.0.weight"],
-    )
-    del state["q2_model"]
-    with pytest.raises(ValueError, match="q2_model"):
-        agent.load_state_dict(state)
-
-
-def test_networks_behind_an_encoder_of_ones_own() -> None:
+def test_networks_behind_an_encoder_of_ones_own():
     # The library put its encoder of images in front of the features too.
     class OfFeatures(sac_agent.SacAgent):
-        def make_env_to_model_kwargs(self, env_spaces: Any) -> dict[str, Any]:
+        def make_env_to_model_kwargs(self, env_spaces):
             return {"observation_shape": (50,), "action_size": env_spaces.action.shape[0]}
 
     image = IntBox(0, 256, shape=(3, 84, 84), dtype="uint8")
@@ -100,7 +45,7 @@ def test_networks_behind_an_encoder_of_ones_own() -> None:
     assert agent.q1_model(features, action, reward, action).shape == (5,)
 
 
-def test_models() -> None:
+def test_models():
     # Of the agent without state values this raised an error.
     agent = make_agent()
     assert agent.models == (agent.model, agent.q1_model, agent.q2_model, None)
@@ -108,7 +53,7 @@ def test_models() -> None:
     assert agent.models.v is agent.v_model
 
 
-def test_statistics_are_published_with_the_parameters() -> None:
+def test_statistics_are_published_with_the_parameters():
     agent = sac_agent.SacAgent(**CROSSQ)
     agent.initialize(UNIT, share_memory=True)
     agent.async_cpu(share_memory=False)
@@ -130,7 +75,7 @@ def test_statistics_are_published_with_the_parameters() -> None:
 
 @every_agent
 @pytest.mark.parametrize("lead", [(), (6,)])
-def test_step_in_bounds_of_each_dimension(AgentCls: Any, lead: tuple[int, ...]) -> None:
+def test_step_in_bounds_of_each_dimension(AgentCls, lead):
     # Every action was in [-1, 1], whatever the space.
     agent = make_agent(AgentCls, BOX, pretrain_std=20.0)
     agent.give_min_itr_learn(10)
@@ -146,7 +91,7 @@ def test_step_in_bounds_of_each_dimension(AgentCls: Any, lead: tuple[int, ...]) 
     np.testing.assert_allclose(every.max(0), HIGH, atol=1e-3)
 
 
-def reference_log_likelihood(dist_info: Any, action: torch.Tensor, bounds: Any) -> torch.Tensor:
+def reference_log_likelihood(dist_info, action, bounds):
     """By torch's own transformations, in double precision, from the action itself."""
     transforms = [
         torch.distributions.TanhTransform(),
@@ -159,14 +104,14 @@ def reference_log_likelihood(dist_info: Any, action: torch.Tensor, bounds: Any) 
 
 
 @pytest.mark.parametrize("spaces", [UNIT, BOX], ids=["unit", "box"])
-def test_log_likelihood_is_that_of_the_scaled_action(spaces: Any) -> None:
+def test_log_likelihood_is_that_of_the_scaled_action(spaces):
     agent = make_agent(spaces=spaces)
     action, log_pi, dist_info = agent.pi(*inputs(50))
     expected = reference_log_likelihood(dist_info, action.detach().double(), agent.action_bounds)
     torch.testing.assert_close(log_pi.double(), expected, atol=1e-3, rtol=1e-3)
 
 
-def test_action_squash_replaces_the_bounds() -> None:
+def test_action_squash_replaces_the_bounds():
     wide = EnvSpaces(observation=OBSERVATION, action=FloatBox(-9, 9, (3,)))
     mean = torch.full((1, 3), 30.0)  # tanh of it is 1.
     for squash, expected in ((1.0, [9.0] * 3), (2, [2.0] * 3), ([1, 2, 0.5], [1.0, 2.0, 0.5])):
@@ -177,21 +122,17 @@ def test_action_squash_replaces_the_bounds() -> None:
 
 
 @every_agent
-def test_unbounded_space(AgentCls: Any, capsys: Any) -> None:
+def test_unbounded_space(AgentCls, capsys):
     # It was refused, although 0.1.2 acted in [-1, 1] whatever the bounds.
     space = FloatBox(-np.inf, np.inf, (3,))
     agent = make_agent(AgentCls, EnvSpaces(observation=OBSERVATION, action=space))
     assert "within [-1, 1] where the action space has no bounds" in capsys.readouterr().out
     assert agent.action_bounds.is_unit
-
-
-def test_unbounded_space_with_a_squash_of_its_own() -> None:
-    space = EnvSpaces(observation=OBSERVATION, action=FloatBox(-np.inf, np.inf, (3,)))
-    agent = make_agent(spaces=space, action_squash=4)
+    agent = make_agent(AgentCls, agent.env_spaces, action_squash=4)
     assert agent.action_bounds.high.tolist() == [4, 4, 4]
 
 
-def test_neither_squash_nor_pretrain_std() -> None:
+def test_neither_squash_nor_pretrain_std():
     agent = make_agent(action_squash=None, pretrain_std=None)
     agent.give_min_itr_learn(1)
     agent.sample_mode(0)
@@ -203,7 +144,7 @@ def test_neither_squash_nor_pretrain_std() -> None:
 
 
 @every_agent
-def test_standard_deviation_by_mode(AgentCls: Any) -> None:
+def test_standard_deviation_by_mode(AgentCls):
     agent = make_agent(AgentCls)
     agent.give_min_itr_learn(7)
     agent.sample_mode(6)
@@ -219,7 +160,7 @@ def test_standard_deviation_by_mode(AgentCls: Any) -> None:
     assert not any(m.training for m in agent.models if m is not None)
 
 
-def test_training_has_the_std_of_the_policy_in_every_mode() -> None:
+def test_training_has_the_std_of_the_policy_in_every_mode():
     # After an evaluation it was 0, and log-likelihoods were infinite.
     agent, batch = make_agent(), inputs(64)
     for mode in (agent.eval_mode, agent.sample_mode, agent.train_mode):
@@ -237,13 +178,13 @@ def test_training_has_the_std_of_the_policy_in_every_mode() -> None:
         assert torch.equal(log_pi, expected[1])
 
 
-def test_workers_that_run_already_learn_min_itr_learn() -> None:
+def test_workers_that_run_already_learn_min_itr_learn():
     # They kept 0, and never explored with pretrain_std.
     agent = make_agent()
     context = mp.get_context("fork")
     given, queue = context.Event(), context.SimpleQueue()
 
-    def work() -> None:
+    def work():
         given.wait(10)
         agent.sample_mode(4)
         queue.put(agent.distribution.std is None)
@@ -256,7 +197,7 @@ def test_workers_that_run_already_learn_min_itr_learn() -> None:
     worker.join()
 
 
-def test_gradients_without_reparameterization() -> None:
+def test_gradients_without_reparameterization():
     """grad log pi(a) at a constant action: its mean over actions is 0."""
     agent = make_agent(sac_v_agent.SacAgent)
     action, log_pi, _ = agent.pi(*inputs(20_000), reparameterize=False)
@@ -276,13 +217,10 @@ def test_gradients_without_reparameterization() -> None:
 
 @pytest.mark.usefixtures("process_group")
 @every_agent
-def test_data_parallel(AgentCls: Any) -> None:
+def test_data_parallel(AgentCls):
     # The method of the base was named, but not called.
     agent, batch = make_agent(AgentCls), inputs()
-    before = agent.state_dict()
     agent.data_parallel()
-    assert list(agent.state_dict()) == list(before)
-    assert list(agent.state_dict()["q1_model"]) == list(before["q1_model"])
     for model in agent.models:
         ddp = torch.nn.parallel.DistributedDataParallel
         assert model is None or isinstance(model, ddp)
