@@ -28,7 +28,7 @@ class Observation(NamedTuple):
 MASK = torch.tensor([[1, 0, 1], [0, 0, 0]], dtype=torch.int8)  # The second is of an end.
 
 
-def test_values() -> None:
+def test_values():
     q = torch.tensor([[1.0, 5.0, 3.0], [1.0, 5.0, 3.0]], requires_grad=True)
     masked = mask_values(q, MASK)
     assert masked.tolist() == [[1, pytest.approx(FORBIDDEN), 3], [1, 5, 3]]
@@ -42,7 +42,7 @@ def test_values() -> None:
 
 
 @pytest.mark.parametrize("z", [(-1, 0, 1), (0, 1, 2), (-200, -150, -100), (1e-4, 2e-4, 3e-4)])
-def test_atoms(z: tuple[float, ...]) -> None:
+def test_atoms(z):
     p = torch.eye(3).expand(2, 3, 3).flip(-1)  # The first action has the greatest return.
     mask = torch.tensor([[0, 1, 1], [0, 0, 0]])
     q = mask_atoms(p, mask) @ torch.tensor(z, dtype=torch.float)
@@ -50,7 +50,7 @@ def test_atoms(z: tuple[float, ...]) -> None:
     assert is_allowed(q).tolist() == [[False, True, True], [True, True, True]]
 
 
-def test_probabilities_are_a_softmax_over_the_allowed() -> None:
+def test_probabilities_are_a_softmax_over_the_allowed():
     logits = torch.tensor([[0.5, 2.0, -1.0], [0.5, 2.0, -1.0]], requires_grad=True)
     prob = mask_probabilities(torch.softmax(logits, -1), MASK)
     expected = torch.softmax(torch.tensor([0.5, -1.0]), -1)
@@ -64,7 +64,7 @@ def test_probabilities_are_a_softmax_over_the_allowed() -> None:
 
 
 @pytest.mark.parametrize("gap", [60.0, 300.0])
-def test_network_that_prefers_a_forbidden_action(gap: float) -> None:
+def test_network_that_prefers_a_forbidden_action(gap):
     logits = torch.tensor([0.0, gap, 1.0], requires_grad=True)
     prob = mask_probabilities(torch.softmax(logits, -1), MASK[0])
     assert prob[1] == 0
@@ -76,7 +76,7 @@ def test_network_that_prefers_a_forbidden_action(gap: float) -> None:
     assert torch.isfinite(logits.grad).all()
 
 
-def test_random_actions_within_a_mask() -> None:
+def test_random_actions_within_a_mask():
     space = IntBox(0, 4)
     space.seed(0)
     mask = np.array([0, 1, 0, 1], np.int8)
@@ -85,14 +85,14 @@ def test_random_actions_within_a_mask() -> None:
     assert random_action(space, Observation(0 * mask)) in range(4)
     masks = np.array([[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1], [1, 1, 1, 1]])
 
-    def draw(which: Any) -> Any:
+    def draw(which):
         return np.where(which, space.sample(), 0)
 
     action = redrawn(np.zeros(4, int), Observation(masks), space, draw)
     assert action.tolist() == [1, 0, 3, 0]
 
 
-def test_random_actions_without_a_mask() -> None:
+def test_random_actions_without_a_mask():
     spaces = [IntBox(0, 4), IntBox(0, 4)]
     for space in spaces:
         space.seed(0)

@@ -32,21 +32,21 @@ def test_records_with_more_fields():
         extended(SamplesToBuffer, ("done",))
 
 
-def _stacks(begin: str, n: int = 5) -> list[np.ndarray]:
+def _stacks(begin, n=5):
     frames = list(np.random.default_rng(0).integers(1, 256, (n, 4, 5), dtype=np.uint8))
     past = [frames[0] if begin == "repeated" else np.zeros_like(frames[0])] * 2
     return [np.stack((past + frames)[t : t + 3]) for t in range(n)]
 
 
 @pytest.mark.parametrize("begin", ["zeros", "repeated"])
-def test_stacks_of_frames_are_known_by_their_steps(begin: str) -> None:
+def test_stacks_of_frames_are_known_by_their_steps(begin):
     stacks = _stacks(begin)
     assert stacking_of(stacks, stacks[0]) == begin
     assert stacking_of([image[::-1] for image in stacks], stacks[0]) == "none"  # Newest first.
     assert stacking_of([np.ones_like(stacks[0])] * 3, stacks[0]) is None  # Nothing moves.
 
 
-def test_colors_are_no_stack_of_frames() -> None:
+def test_colors_are_no_stack_of_frames():
     # Shape and type were taken for frames, and the run ended with the first batch.
     images = list(np.random.default_rng(0).integers(0, 256, (4, 3, 3, 3), dtype=np.uint8))
     assert stacking_of(images, images[0]) == "none"

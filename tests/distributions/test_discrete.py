@@ -10,15 +10,13 @@ from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.categorical import Categorical, DistInfo
 from rlpyt.distributions.noise import ActingNoise
 
-LEADING_DIMS = [(), (3,), (2, 3)]
 
-
-def info(*prob: float) -> DistInfo:
+def info(*prob):
     return DistInfo(prob=torch.tensor(prob))
 
 
 class TestOnehot:
-    def test_both_ways_and_types(self) -> None:
+    def test_both_ways_and_types(self):
         distribution = Categorical(dim=3)
         onehot = distribution.to_onehot(torch.tensor([2, 0]))
         assert onehot.tolist() == [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
@@ -28,7 +26,7 @@ class TestOnehot:
         assert indexes.tolist() == [2, 0]
         assert indexes.dtype == torch.long
 
-    def test_types_can_be_chosen(self) -> None:
+    def test_types_can_be_chosen(self):
         distribution = Categorical(dim=2, dtype=torch.int32, onehot_dtype=torch.uint8)
         onehot = distribution.to_onehot(torch.tensor(1))
         assert onehot.dtype == torch.uint8
@@ -41,7 +39,7 @@ class TestOnehot:
 class TestCategorical:
     distribution = Categorical(dim=2)
 
-    def test_table(self) -> None:
+    def test_table(self):
         """Formulas computed by hand for p = (1/4, 3/4) and q = (1/2, 1/2)."""
         p, q = info(0.25, 0.75), info(0.5, 0.5)
         action = torch.tensor(1)
@@ -53,7 +51,7 @@ class TestCategorical:
         assert d.log_likelihood(action, p).item() == pytest.approx(math.log(0.75))
         assert d.likelihood_ratio(action, p, q).item() == pytest.approx(2 / 3)
 
-    def test_zero_probabilities_stay_finite(self) -> None:
+    def test_zero_probabilities_stay_finite(self):
         p, q = info(1.0, 0.0), info(0.0, 1.0)
         d = self.distribution
         assert d.entropy(p).item() == pytest.approx(0.0, abs=1e-7)
@@ -61,14 +59,13 @@ class TestCategorical:
         assert d.log_likelihood(torch.tensor(1), p).item() == pytest.approx(math.log(1e-8))
         assert d.likelihood_ratio(torch.tensor(0), p, q).item() == pytest.approx(1e-8)
 
-    @pytest.mark.parametrize("lead", LEADING_DIMS)
-    def test_agrees_with_torch(self, lead: tuple[int, ...]) -> None:
-        prob, other = torch.rand(2, *lead, 4).softmax(dim=-1)
+    def test_agrees_with_torch(self):
+        prob, other = torch.rand(2, 2, 3, 4).softmax(dim=-1)
         p, q = DistInfo(prob=prob), DistInfo(prob=other)
         twin_p, twin_q = (torch.distributions.Categorical(x) for x in (prob, other))
         distribution = Categorical(dim=4)
         action = distribution.sample(p)
-        assert action.shape == lead
+        assert action.shape == (2, 3)
         close = torch.testing.assert_close
         close(distribution.entropy(p), twin_p.entropy())
         close(distribution.kl(p, q), torch.distributions.kl_divergence(twin_p, twin_q))
@@ -76,40 +73,26 @@ class TestCategorical:
         ratio = (twin_q.log_prob(action) - twin_p.log_prob(action)).exp()
         close(distribution.likelihood_ratio(action, p, q), ratio)
 
-    def test_sample_frequencies_of_unnormalised_probabilities(self) -> None:
-        torch.manual_seed(0)
-        actions = Categorical(dim=3).sample(
-            DistInfo(prob=torch.tensor([1.0, 0.0, 3.0]).repeat(4000, 1))
-        )
-        counts = torch.bincount(actions, minlength=3) / 4000
+    @pytest.mark.parametrize("acts", [False, True])
+    def test_frequencies_of_unnormalised_probabilities(self, acts):
+        probs = DistInfo(prob=torch.tensor([1.0, 0.0, 3.0]).expand(4000, 3))
+        with ActingNoise(1, range(4000)) if acts else contextlib.nullcontext():
+            counts = torch.bincount(Categorical(dim=3).sample(probs), minlength=3) / 4000
+        assert counts[1] == 0
         torch.testing.assert_close(counts, torch.tensor([0.25, 0.0, 0.75]), atol=0.03, rtol=0)
-
-    def test_frequencies_of_actions_for_a_sampler(self) -> None:
-        """As many as the probabilities say, and none where that is zero."""
-        prob = torch.tensor([[0.0, 0.6, 0.0, 1e-3, 0.399], [0.5, 0.0, 0.5, 0.0, 0.0]] * 100)
-        noise, counts = ActingNoise(1, range(200)), torch.zeros(2, 5)
-        n_steps = 500
-        for _ in range(n_steps):
-            with noise:
-                actions = Categorical(dim=5).sample(DistInfo(prob))
-            counts += torch.nn.functional.one_hot(actions, 5).reshape(100, 2, 5).sum(0)
-        expected = prob[:2] * 100 * n_steps
-        assert torch.equal(counts > 0, prob[:2] > 0)
-        deviation = (expected * (1 - prob[:2])).sqrt()
-        assert bool(((counts - expected).abs() <= 4.5 * deviation).all())
 
     @pytest.mark.parametrize(
         "prob", [[0.5, math.nan], [0.5, math.inf], [1.5, -0.5], [0.0, 0.0]], ids=str
     )
     @pytest.mark.parametrize("acts", [False, True])
-    def test_impossible_probabilities(self, prob: list[float], acts: bool) -> None:
+    def test_impossible_probabilities(self, prob, acts):
         """Of a network that diverged: an action would hide it."""
         probs = DistInfo(torch.tensor([[0.2, 0.8], prob]))
         noise = ActingNoise(1, range(2)) if acts else contextlib.nullcontext()
         with noise, pytest.raises(ValueError, match="negative, all 0 or not finite"):
             self.distribution.sample(probs)
 
-    def test_means_count_valid_data_only(self) -> None:
+    def test_means_count_valid_data_only(self):
         p = DistInfo(prob=torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
         q = DistInfo(prob=torch.tensor([[0.25, 0.75], [1.0, 0.0]]))
         d = self.distribution
@@ -133,6 +116,6 @@ class TestCategorical:
         lambda d: d.mean_perplexity(None),
     ],
 )
-def test_interface_is_abstract(call) -> None:
+def test_interface_is_abstract(call):
     with pytest.raises(NotImplementedError):
         call(Distribution())

@@ -1,7 +1,5 @@
 """Arrays of choices: sums over the entries, and choices that an entry does not have."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -12,29 +10,9 @@ from rlpyt.distributions.categorical import Categorical, DistInfo
 from rlpyt.distributions.multi_categorical import MultiCategorical
 
 
-def padded(*rows: list[float]) -> torch.Tensor:
-    n = max(map(len, rows))
-    return torch.tensor([row + [0.0] * (n - len(row)) for row in rows])
-
-
-def test_table() -> None:
-    """Computed by hand: p = (1/2, 1/2) and (1/4, 1/4, 1/2), q = (1/4, 3/4) and thirds."""
-    d = MultiCategorical([2, 3])
-    p = DistInfo(prob=padded([0.5, 0.5], [0.25, 0.25, 0.5]))
-    q = DistInfo(prob=padded([0.25, 0.75], [1 / 3, 1 / 3, 1 / 3]))
-    action = torch.tensor([1, 2])
-    assert d.log_likelihood(action, p).item() == pytest.approx(math.log(1 / 4))
-    assert d.entropy(p).item() == pytest.approx(math.log(2) + 1.5 * math.log(2))
-    assert d.likelihood_ratio(action, p, q).item() == pytest.approx(0.75 / 0.5 * (1 / 3) / 0.5)
-    first = 0.5 * math.log(2) + 0.5 * math.log(2 / 3)
-    second = 0.5 * math.log(3 / 4) + 0.5 * math.log(3 / 2)
-    assert d.kl(p, q).item() == pytest.approx(first + second, rel=1e-5)
-    assert d.perplexity(p).item() == pytest.approx(2**2.5)
-
-
 @pytest.mark.parametrize("nvec", [4, [3], [2, 5], [[2, 3], [4, 1]]])
-@pytest.mark.parametrize("lead", [(), (3,), (2, 3)])
-def test_is_the_sum_of_categoricals(nvec: object, lead: tuple[int, ...]) -> None:
+def test_is_the_sum_of_categoricals(nvec):
+    lead = (2, 3)
     d = MultiCategorical(nvec)
     sizes = np.asarray(nvec)
     missing = torch.as_tensor(np.arange(sizes.max()) >= sizes[..., None])
@@ -64,7 +42,7 @@ def test_is_the_sum_of_categoricals(nvec: object, lead: tuple[int, ...]) -> None
     assert torch.equal(d.from_onehot(onehot), action)
 
 
-def test_choices_that_are_missing_have_no_gradient() -> None:
+def test_choices_that_are_missing_have_no_gradient():
     logits = torch.zeros(2, 3, requires_grad=True)
     missing = torch.tensor([[False, False, True], [False, False, False]])
     p = DistInfo(prob=logits.masked_fill(missing, -math.inf).softmax(-1))

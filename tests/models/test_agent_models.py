@@ -12,8 +12,11 @@ from rlpyt.models.conv2d import Conv2dModel
 from rlpyt.models.dqn import atari_r2d1_model
 from rlpyt.models.dqn.atari_catdqn_model import AtariCatDqnModel
 from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
+from rlpyt.models.dqn.atari_iqn_model import AtariIqnModel
+from rlpyt.models.dqn.atari_qrdqn_model import AtariQrDqnModel
 from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
 from rlpyt.models.dqn.mlp_dqn_model import MlpCatDqnModel, MlpDqnModel
+from rlpyt.models.dqn.mlp_quantile_model import MlpIqnModel, MlpQrDqnModel
 from rlpyt.models.dqn.mlp_r2d1_model import MlpR2d1Model
 from rlpyt.models.pg import atari_lstm_model, mujoco_lstm_model
 from rlpyt.models.pg.atari_ff_model import AtariFfModel
@@ -22,7 +25,7 @@ from rlpyt.models.pg.generic_model import GenericFfModel, GenericLstmModel
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
 from rlpyt.models.qpg.lstm import PiLstmModel
-from rlpyt.models.qpg.mlp import MuMlpModel, PiMlpModel, QofMuMlpModel, VMlpModel
+from rlpyt.models.qpg.mlp import CatQofMuMlpModel, MuMlpModel, PiMlpModel, QofMuMlpModel, VMlpModel
 from rlpyt.spaces.composite import Composite
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
@@ -36,7 +39,7 @@ LAYOUTS = json.loads(Path(__file__).with_name("layouts.json").read_text())
 
 
 @pytest.mark.parametrize("model", LAYOUTS)
-def test_state_dict_layout(model: str) -> None:
+def test_state_dict_layout(model):
     """Keys and shapes are part of the format of snapshots."""
     state = eval(model).state_dict()
     shapes = [f"{name}:{'x'.join(map(str, value.shape))}" for name, value in state.items()]
@@ -71,6 +74,15 @@ MODELS = [
     (MlpCatDqnModel(OBS, A, hidden_sizes=8, dueling=True, n_atoms=11), OBS, [(A, 11)], None),
     (MlpR2d1Model(OBS, A, (8, 8), 9), OBS, [(A,)], (1, 9)),
     (MlpR2d1Model(OBS, A, (), 9, dueling=True), OBS, [(A,)], (1, 9)),
+    (CatQofMuMlpModel(OBS, (8,), A, n_atoms=7), OBS, [(7,)], None),
+    (AtariQrDqnModel(SMALL, A, 5, fc_sizes=8, **CONV), SMALL, [(A, 5)], None),
+    (AtariQrDqnModel(SMALL, A, 5, fc_sizes=8, dueling=True, **CONV), SMALL, [(A, 5)], None),
+    (MlpQrDqnModel(OBS, A, n_quantiles=5), OBS, [(A, 5)], None),
+    (MlpQrDqnModel(OBS, A, None, dueling=True, n_quantiles=5), OBS, [(A, 5)], None),
+    (AtariIqnModel(SMALL, A, fc_sizes=8, **CONV), SMALL, [(A, 5)], None),
+    (AtariIqnModel(SMALL, A, 3, fc_sizes=8, dueling=True, **CONV), SMALL, [(A, 5)], None),
+    (MlpIqnModel(OBS, A), OBS, [(A, 5)], None),
+    (MlpIqnModel(OBS, A, hidden_sizes=8, dueling=True), OBS, [(A, 5)], None),
 ]
 RECURRENT = [case for case in MODELS if case[3] is not None]
 
@@ -87,7 +99,7 @@ ORTHOGONAL = [
 ]
 
 
-def gain_of(weight: torch.Tensor) -> float:
+def gain_of(weight):
     """The one singular value of an orthogonal weight times a gain; its rows or columns."""
     found = torch.linalg.svdvals(weight.detach().flatten(1))
     torch.testing.assert_close(found, found[:1].expand_as(found))
@@ -95,7 +107,7 @@ def gain_of(weight: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize(("ModelCls", "args", "policy", "value"), ORTHOGONAL)
-def test_orthogonal_init(ModelCls, args, policy, value) -> None:
+def test_orthogonal_init(ModelCls, args, policy, value):
     parameters = dict(ModelCls(*args, orthogonal_init=True).named_parameters())
     assert list(parameters) == [name for name, _ in ModelCls(*args).named_parameters()]
     for name, parameter in parameters.items():
@@ -110,13 +122,13 @@ def test_orthogonal_init(ModelCls, args, policy, value) -> None:
             assert not parameter.diff().any(), "it is kept"
 
 
-def test_orthogonal_init_of_policy_and_value_in_one_layer() -> None:
+def test_orthogonal_init_of_policy_and_value_in_one_layer():
     model = MujocoLstmModel(OBS, A, (8,), 16, orthogonal_init=True)
     assert gain_of(model.head.weight[:-1]) == pytest.approx(0.01, rel=1e-4)
     assert gain_of(model.head.weight[-1:]) == pytest.approx(1, rel=1e-4)
 
 
-def inputs(lead: tuple[int, ...], shape: tuple[int, ...]) -> list[torch.Tensor]:
+def inputs(lead, shape):
     """Observation, prev_action and prev_reward."""
     if shape == SMALL:
         observation = torch.randint(256, lead + shape, dtype=torch.uint8)
@@ -125,56 +137,55 @@ def inputs(lead: tuple[int, ...], shape: tuple[int, ...]) -> list[torch.Tensor]:
     return [observation, torch.randn(*lead, A), torch.randn(lead)]
 
 
-def call(model: torch.nn.Module, lead_inputs: list[torch.Tensor], state=None) -> list[torch.Tensor]:
+def call(model, lead_inputs, state=None):
     """Outputs as a list, without the recurrent state."""
     if hasattr(model, "lstm"):
         return list(model(*lead_inputs, state)[:-1])
-    if isinstance(model, QofMuMlpModel):
+    if isinstance(model, (QofMuMlpModel, CatQofMuMlpModel)):
         return [model(*lead_inputs, lead_inputs[1])]
+    if isinstance(model, (AtariIqnModel, MlpIqnModel)):
+        fractions = torch.linspace(0.1, 0.9, 5)
+        return [model(*lead_inputs, fractions.expand(*lead_inputs[2].shape, 5))]
     outputs = model(*lead_inputs)
     return list(outputs) if isinstance(outputs, tuple) else [outputs]
 
 
-def name_of(value) -> str:
+def name_of(value):
     return type(value).__name__ if isinstance(value, torch.nn.Module) else ""
 
 
 @pytest.mark.parametrize(("model", "shape", "out_shapes", "rnn"), MODELS, ids=name_of)
 class TestAnyModel:
-    def test_leading_dims_are_restored(self, model, shape, out_shapes, rnn) -> None:
+    def test_leading_dims_are_restored(self, model, shape, out_shapes, rnn):
         for lead in [(), (1,), (3,), (1, 1), (4, 3)]:
             outputs = call(model, inputs(lead, shape))
             assert [out.shape for out in outputs] == [lead + out for out in out_shapes]
 
-    def test_wrong_number_of_dimensions(self, model, shape, out_shapes, rnn) -> None:
+    def test_wrong_number_of_dimensions(self, model, shape, out_shapes, rnn):
         for wrong in [(2, 2, 2, *shape), *([shape[1:]] if shape else [])]:
             batch = [torch.zeros(wrong), *inputs((2,), shape)[1:]]
             with pytest.raises(ValueError, match=r"shape \["):
                 call(model, batch)
 
-    def test_batch_is_the_same_as_one_by_one(self, model, shape, out_shapes, rnn) -> None:
+    def test_batch_is_the_same_as_one_by_one(self, model, shape, out_shapes, rnn):
         batch = inputs((3,), shape)
         together = call(model, batch)
         for b in range(3):
             for out, out_b in zip(together, call(model, [x[b] for x in batch])):
                 torch.testing.assert_close(out[b], out_b, rtol=1e-4, atol=1e-5)
 
-    def test_inputs_of_any_strides(self, model, shape, out_shapes, rnn) -> None:
-        """Raised an error (``view``) for slices and transposed arrays."""
+    def test_inputs_of_any_strides_and_of_float64(self, model, shape, out_shapes, rnn):
+        """Slices and transposed arrays raised an error (``view``), and so did float64."""
         batch = inputs((4, 3), shape)
         strided = [x.transpose(0, 1).contiguous().transpose(0, 1) for x in batch]
-        for out, expected in zip(call(model, strided), call(model, batch)):
-            torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
-
-    def test_inputs_of_float64(self, model, shape, out_shapes, rnn) -> None:
-        """They raised an error of torch, and numpy makes nothing else."""
-        batch = inputs((4, 3), shape)
         doubles = [x.double() if x.is_floating_point() else x for x in batch]
-        for out, expected in zip(call(model, doubles), call(model, batch)):
-            assert out.dtype is torch.float32
-            torch.testing.assert_close(out, expected)
+        expected = call(model, batch)
+        for same in (strided, doubles):
+            found = call(model, same)
+            assert {x.dtype for x in found} == {torch.float32}
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
-    def test_inputs_are_not_changed(self, model, shape, out_shapes, rnn) -> None:
+    def test_inputs_are_not_changed(self, model, shape, out_shapes, rnn):
         """Float images were multiplied by 1/255 in the caller's memory."""
         batch = [x.float() for x in inputs((3,), shape)]
         before = copy.deepcopy(batch)
@@ -183,40 +194,34 @@ class TestAnyModel:
         call(model, batch)
         assert all(torch.equal(x, y) for x, y in zip(batch, before))
 
-    def test_with_and_without_gradient_are_equal(self, model, shape, out_shapes, rnn) -> None:
-        batch = inputs((3,), shape)
+    def test_every_parameter_has_a_gradient(self, model, shape, out_shapes, rnn):
+        model, batch = copy.deepcopy(model), inputs((4, 3), shape)
         with torch.no_grad():
             expected = call(model, batch)
-        for out, out_expected in zip(call(model, batch), expected):
-            torch.testing.assert_close(out, out_expected, rtol=1e-4, atol=1e-5)
-            assert out.requires_grad
-            assert not out_expected.requires_grad
-
-    def test_every_parameter_has_a_gradient(self, model, shape, out_shapes, rnn) -> None:
-        model = copy.deepcopy(model)
-        outputs = call(model, inputs((4, 3), shape))
+        outputs = call(model, batch)
+        torch.testing.assert_close(outputs, expected, rtol=1e-4, atol=1e-5)
+        assert not any(out.requires_grad for out in expected)
         sum((out * torch.randn_like(out)).sum() for out in outputs).backward()
         assert [name for name, p in model.named_parameters() if p.grad is None] == []
 
-    def test_pickles(self, model, shape, out_shapes, rnn) -> None:
+    def test_pickles(self, model, shape, out_shapes, rnn):
         batch = inputs((3,), shape)
         twin = pickle.loads(pickle.dumps(model))
-        for out, expected in zip(call(twin, batch), call(model, batch)):
-            assert torch.equal(out, expected)
+        assert all(map(torch.equal, call(twin, batch), call(model, batch)))
 
 
 class TestImages:
     model = AtariDqnModel(SMALL, A, fc_sizes=8, **CONV)
 
     @pytest.mark.parametrize("grad", [True, False])
-    def test_uint8_is_scaled_and_float_is_not(self, grad: bool) -> None:
+    def test_uint8_is_scaled_and_float_is_not(self, grad):
         images = torch.randint(256, (3, *SMALL), dtype=torch.uint8)
         with torch.set_grad_enabled(grad):
             q = self.model(images, None, None)
             torch.testing.assert_close(self.model(images.float() / 255, None, None), q)
             assert not torch.allclose(self.model(images.float(), None, None), q)
 
-    def test_hook_of_the_first_convolution_sees_scaled_images(self) -> None:
+    def test_hook_of_the_first_convolution_sees_scaled_images(self):
         images, seen = torch.full((3, *SMALL), 255, dtype=torch.uint8), []
         model = copy.deepcopy(self.model)
         first = next(m for m in model.modules() if isinstance(m, torch.nn.Conv2d))
@@ -226,10 +231,10 @@ class TestImages:
 
     @pytest.mark.parametrize("n_channels", [1, 3, 4, 16])
     @pytest.mark.parametrize("dtype", [torch.uint8, torch.float])
-    def test_layout_in_memory(self, dtype: torch.dtype, n_channels: int) -> None:
+    def test_layout_in_memory(self, dtype, n_channels):
         """Channels last make the backward pass on the CPU faster, but not the forward pass."""
         convolutions = Conv2dModel(n_channels, [4], [3], [1])
-        shown: list[torch.Tensor] = []
+        shown = []
         convolutions.conv[0].register_forward_pre_hook(lambda _, args: shown.append(args[0]))
         images = torch.randint(256, (4, n_channels, 2, *SMALL[1:])).to(dtype)[:, :, 1]
         convolutions(images)
@@ -240,7 +245,7 @@ class TestImages:
         assert shown[-1].is_contiguous()
         torch.testing.assert_close(*shown)
 
-    def test_other_integers_are_not_scaled(self) -> None:
+    def test_other_integers_are_not_scaled(self):
         images = torch.randint(256, (3, *SMALL), dtype=torch.int32)
         q = self.model(images, None, None)
         torch.testing.assert_close(q, self.model(images.float(), None, None))
@@ -248,13 +253,13 @@ class TestImages:
 
 @pytest.mark.parametrize(("model", "shape", "out_shapes", "rnn"), RECURRENT, ids=name_of)
 class TestRecurrent:
-    def test_state_keeps_the_batch_dimension(self, model, shape, out_shapes, rnn) -> None:
+    def test_state_keeps_the_batch_dimension(self, model, shape, out_shapes, rnn):
         n_layers, size = rnn
         for lead, B in [((), 1), ((3,), 3), ((4, 3), 3)]:
             state = model(*inputs(lead, shape), None)[-1]
             assert state.h.shape == state.c.shape == (n_layers, B, size)
 
-    def test_sequence_is_the_same_as_step_by_step(self, model, shape, out_shapes, rnn) -> None:
+    def test_sequence_is_the_same_as_step_by_step(self, model, shape, out_shapes, rnn):
         sequence = inputs((4, 3), shape)
         together = model(*sequence, None)
         state = None
@@ -265,14 +270,14 @@ class TestRecurrent:
         torch.testing.assert_close(state.h, together[-1].h, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(state.c, together[-1].c, rtol=1e-4, atol=1e-5)
 
-    def test_none_is_zeros(self, model, shape, out_shapes, rnn) -> None:
+    def test_none_is_zeros(self, model, shape, out_shapes, rnn):
         batch = inputs((3,), shape)
         zeros = torch.zeros(rnn[0], 3, rnn[1])
         for state in [(zeros, zeros), atari_r2d1_model.RnnState(h=zeros, c=zeros)]:
             for out, expected in zip(call(model, batch, state), call(model, batch)):
                 assert torch.equal(out, expected)
 
-    def test_state_of_any_strides(self, model, shape, out_shapes, rnn) -> None:
+    def test_state_of_any_strides(self, model, shape, out_shapes, rnn):
         """As it comes from sample buffers: [B,N,H], transposed to [N,B,H]."""
         stored = torch.randn(3, *rnn)
         batch = inputs((3,), shape)
@@ -282,14 +287,14 @@ class TestRecurrent:
             assert torch.equal(out, expected)
 
 
-def test_there_is_one_class_of_recurrent_state() -> None:
+def test_there_is_one_class_of_recurrent_state():
     RnnState = atari_r2d1_model.RnnState
     assert RnnState is atari_lstm_model.RnnState is mujoco_lstm_model.RnnState
     assert RnnState._fields == ("h", "c")
 
 
 class TestMujoco:
-    def test_normalisation(self) -> None:
+    def test_normalisation(self):
         model = MujocoFfModel((2,), A, normalize_observation=True, norm_obs_clip=3)
         data = torch.tensor([[1.0, 0.0], [3.0, 0.0]])
         model.update_obs_rms(data)
@@ -297,13 +302,13 @@ class TestMujoco:
         flat, _ = model.fold_observation(torch.tensor([[2.5, 1e-3], [9.0, -1.0]]))
         torch.testing.assert_close(flat, torch.tensor([[0.5, 1.0], [3.0, -3.0]]))
 
-    def test_without_normalisation_there_is_nothing_to_update(self) -> None:
+    def test_without_normalisation_there_is_nothing_to_update(self):
         model = MujocoFfModel((2,), A)
         before = copy.deepcopy(model.state_dict())
         model.update_obs_rms(torch.rand(5, 2))
         assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
-    def test_log_std_is_a_parameter_for_all_states(self) -> None:
+    def test_log_std_is_a_parameter_for_all_states(self):
         model = MujocoFfModel((2,), A, init_log_std=-1)
         mu, log_std, _ = model(torch.randn(4, 3, 2), None, None)
         assert torch.equal(log_std, torch.full((4, 3, A), -1.0))
@@ -311,7 +316,7 @@ class TestMujoco:
         assert MujocoFfModel((2,), A, [], mu_nonlinearity=None).mu.model[0].weight.shape == (A, 2)
 
     @pytest.mark.parametrize("ModelCls", [MujocoFfModel, MujocoLstmModel])
-    def test_empty_hidden_sizes_are_no_layers(self, ModelCls) -> None:
+    def test_empty_hidden_sizes_are_no_layers(self, ModelCls):
         """An empty list was replaced by the default layers."""
         default, empty = ModelCls((2,), A), ModelCls((2,), A, [])
         assert len(list(default.parameters())) > len(list(empty.parameters()))
@@ -320,12 +325,12 @@ class TestMujoco:
 
 class TestQpg:
     @pytest.mark.parametrize("output_max", [2, [0.5] * (A - 1) + [2.0]])
-    def test_mu_is_bounded(self, output_max) -> None:
+    def test_mu_is_bounded(self, output_max):
         mu = MuMlpModel((2,), None, A, output_max)(1e3 * torch.randn(100, 2), None, None)
         bound = torch.as_tensor(output_max).expand(A)
         torch.testing.assert_close(mu.abs().amax(dim=0), bound.float())
 
-    def test_q_depends_on_the_action(self) -> None:
+    def test_q_depends_on_the_action(self):
         model = QofMuMlpModel((2,), [8], A)
         observation = torch.rand(2)
         q = [model(observation, None, None, action) for action in torch.randn(2, A)]
@@ -333,7 +338,7 @@ class TestQpg:
 
 
 @pytest.mark.parametrize("dueling", [False, True])
-def test_categorical_outputs_are_probabilities(dueling: bool) -> None:
+def test_categorical_outputs_are_probabilities(dueling):
     small = AtariCatDqnModel(SMALL, A, 11, fc_sizes=8, dueling=dueling, **CONV)
     for model, shape in [(small, SMALL), (MlpCatDqnModel(OBS, A, dueling=dueling), OBS)]:
         p = model(*inputs((3,), shape))
@@ -341,7 +346,7 @@ def test_categorical_outputs_are_probabilities(dueling: bool) -> None:
         assert p.min() >= 0
 
 
-def test_pi_splits_into_mean_and_log_std() -> None:
+def test_pi_splits_into_mean_and_log_std():
     model = PiMlpModel((2,), None, 3)
     mu, log_std = model(torch.zeros(2), None, None)
     assert torch.equal(torch.cat([mu, log_std]), model.mlp.model[0].bias)

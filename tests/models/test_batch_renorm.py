@@ -1,10 +1,5 @@
 """Batch renormalization: by hand, its gradients, its modes, and in two processes."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
@@ -13,15 +8,15 @@ from rlpyt.models.mlp import MlpModel
 from tests.forked import in_two_ranks
 
 
-def column(*values: float) -> torch.Tensor:
+def column(*values):
     return torch.tensor(values).unsqueeze(-1)
 
 
-def state_of(layer: Any) -> tuple[Any, ...]:
+def state_of(layer):
     return tuple(x.item() for x in layer.buffers())
 
 
-def test_table() -> None:
+def test_table():
     layer = BatchRenorm(1, eps=1e-12, momentum=0.75, warm_up=1)
     with torch.no_grad():
         layer.weight.fill_(2)
@@ -46,7 +41,7 @@ def test_table() -> None:
 
 @pytest.mark.parametrize("warm_up", [0, 10])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_gradients_are_those_of_the_formula(warm_up: int, seed: int) -> None:
+def test_gradients_are_those_of_the_formula(warm_up, seed):
     torch.manual_seed(seed)
     layer = BatchRenorm(3, warm_up=warm_up).double()
     torch.nn.init.normal_(layer.weight)
@@ -67,10 +62,10 @@ def test_gradients_are_those_of_the_formula(warm_up: int, seed: int) -> None:
     torch.testing.assert_close(found, wanted)
 
 
-def test_statistics_move_in_training_with_gradients_only() -> None:
+def test_statistics_move_in_training_with_gradients_only():
     network = torch.nn.Sequential(MlpModel(2, [3], 1, batch_renorm=True), torch.nn.Dropout())
 
-    def counts() -> list[Any]:
+    def counts():
         return [x.item() for x in network.buffers() if not x.is_floating_point()]
 
     network(torch.randn(4, 2))
@@ -88,14 +83,14 @@ def test_statistics_move_in_training_with_gradients_only() -> None:
     assert counts() == [1, 1]
 
 
-def test_leading_dimensions_are_one_batch() -> None:
+def test_leading_dimensions_are_one_batch():
     x = torch.randn(4, 5, 3)
     folded, whole = BatchRenorm(3), BatchRenorm(3)
     assert torch.equal(folded(x.reshape(20, 3)).reshape(4, 5, 3), whole(x))
     assert torch.equal(whole.eval()(x[0, 0]), whole(x)[0, 0])
 
 
-def test_layers_of_a_perceptron() -> None:
+def test_layers_of_a_perceptron():
     model = MlpModel(4, [8, 6], 3, layer_norm=True, batch_renorm=True).model
     hidden = ["BatchRenorm", "Linear", "LayerNorm", "ReLU"]
     assert [type(layer).__name__ for layer in model] == [*hidden, *hidden, "BatchRenorm", "Linear"]
@@ -103,13 +98,13 @@ def test_layers_of_a_perceptron() -> None:
     assert sizes == [4, 8, 6]
 
 
-def normalize_in_one_of_two(rank: int) -> tuple[list[float], tuple[float, ...]]:
+def normalize_in_one_of_two(rank):
     layer = BatchRenorm(1, momentum=0.5)
     y = layer(column(0, 2) if rank == 0 else column(4, 10))
     return y.flatten().tolist(), state_of(layer)
 
 
-def test_processes_keep_the_same_statistics(tmp_path: Path) -> None:
+def test_processes_keep_the_same_statistics(tmp_path):
     for y, state in in_two_ranks(normalize_in_one_of_two, tmp_path / "store"):
         assert y == pytest.approx([-1, 1], rel=1e-3)  # By the own batch.
         assert state == (0.5 * (1 + 7) / 2, 0.5 + 0.5 * (1 + 9) / 2, 1)

@@ -14,7 +14,7 @@ from rlpyt.models.mlp import FastSequential, MlpModel
 
 class TestMlp:
     @pytest.mark.parametrize("hidden_sizes", [[8, 6], (8, 6), np.array([8, 6])])
-    def test_sequences_of_any_kind(self, hidden_sizes) -> None:
+    def test_sequences_of_any_kind(self, hidden_sizes):
         """A tuple raised TypeError."""
         model = MlpModel(4, hidden_sizes, 3)
         shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
@@ -39,13 +39,13 @@ class TestMlp:
             ([], None, 4),
         ],
     )
-    def test_output_size(self, hidden_sizes, output_size, expected: int) -> None:
+    def test_output_size(self, hidden_sizes, output_size, expected):
         """Empty hidden_sizes without output raised IndexError."""
         model = MlpModel(4, hidden_sizes, output_size)
         assert model.output_size == expected
         assert model(torch.rand(5, 4)).shape == (5, expected)
 
-    def test_nonlinearity_is_behind_hidden_layers_only(self) -> None:
+    def test_nonlinearity_is_behind_hidden_layers_only(self):
         model = MlpModel(1, 1, 1, nonlinearity=torch.nn.Tanh)
         for parameter in model.parameters():
             torch.nn.init.constant_(parameter, 2.0)
@@ -57,14 +57,14 @@ class TestMlp:
 class TestFastSequential:
     """Layers that are computed by hand."""
 
-    def layers(self) -> list[torch.nn.Module]:
+    def layers(self):
         torch.manual_seed(0)
         relu, tanh = torch.nn.ReLU, torch.nn.Tanh
         first, second = torch.nn.Linear(4, 6), torch.nn.Linear(6, 5, bias=False)
         return [relu(), first, relu(), relu(), second, tanh(), torch.nn.Linear(5, 2)]
 
     @pytest.mark.parametrize("shape", [(4,), (5, 4), (2, 5, 4)])
-    def test_bits_are_those_of_sequential(self, shape: tuple[int, ...]) -> None:
+    def test_bits_are_those_of_sequential(self, shape):
         layers, x = self.layers(), torch.randn(shape, requires_grad=True)
         results = []
         for cls in (torch.nn.Sequential, FastSequential):
@@ -74,7 +74,7 @@ class TestFastSequential:
             results.append([output, *gradients])
         assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
-    def test_input_and_outputs_that_a_hook_keeps_are_not_overwritten(self) -> None:
+    def test_input_and_outputs_that_a_hook_keeps_are_not_overwritten(self):
         layers, seen = FastSequential(*self.layers()), {}
         for i, layer in enumerate(layers):
             layer.register_forward_hook(lambda module, x, y, i=i: seen.update({i: y}))
@@ -88,7 +88,7 @@ class TestFastSequential:
         assert torch.equal(output, x)
 
     @pytest.mark.parametrize("kind", ["forward_pre", "full_backward", "full_backward_pre"])
-    def test_other_hooks_are_called(self, kind: str) -> None:
+    def test_other_hooks_are_called(self, kind):
         layers, called = FastSequential(*self.layers()), []
         for i, layer in enumerate(layers):
             getattr(layer, f"register_{kind}_hook")(lambda *args, i=i: called.append(i))
@@ -98,19 +98,19 @@ class TestFastSequential:
 
 class TestConv2d:
     @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64])
-    def test_images_of_any_type(self, dtype: torch.dtype) -> None:
+    def test_images_of_any_type(self, dtype):
         model = Conv2dModel(3, [4], [2], [1])
         images = torch.randint(256, (2, 3, 5, 5)).to(dtype)
         torch.testing.assert_close(model(images), model(images.float()))
         assert model.double()(images).dtype == torch.float64
 
-    def test_layers_and_size(self) -> None:
+    def test_layers_and_size(self):
         model = Conv2dModel(4, (32, 64, 64), (8, 4, 3), (4, 2, 1), (0, 1, 1))
         assert [type(layer).__name__ for layer in model.conv] == ["Conv2d", "ReLU"] * 3
         assert model(torch.rand(2, 4, 104, 80)).shape == (2, 64, 12, 9)
         assert model.conv_out_size(104, 80) == 64 * 12 * 9
 
-    def test_maxpool_instead_of_strides(self) -> None:
+    def test_maxpool_instead_of_strides(self):
         model = Conv2dModel(1, [2, 3], [3, 3], [2, 1], use_maxpool=True)
         names = [type(layer).__name__ for layer in model.conv]
         assert names == ["Conv2d", "ReLU", "MaxPool2d", "Conv2d", "ReLU"]
@@ -120,18 +120,18 @@ class TestConv2d:
         assert model.conv_out_size(10, 10) == 12
 
     @pytest.mark.parametrize("use_maxpool", [False, True])
-    def test_one_layer_rectangular(self, use_maxpool: bool) -> None:
+    def test_one_layer_rectangular(self, use_maxpool):
         model = Conv2dModel(1, 2, [(3, 5)], [(2, 1)], 1, use_maxpool=use_maxpool)
         assert model(torch.rand(1, 1, 12, 12)).numel() == model.conv_out_size(12, 12)
 
-    def test_no_layers(self) -> None:
+    def test_no_layers(self):
         model = Conv2dModel(3, [], [], [])
         assert model.conv_out_size(4, 5, c=3) == 60
 
 
 class TestConv2dHead:
     @pytest.mark.parametrize("hidden_sizes", [None, []])
-    def test_without_head(self, hidden_sizes) -> None:
+    def test_without_head(self, hidden_sizes):
         """Stored a lambda, which does not pickle."""
         model = Conv2dHeadModel((1, 10, 10), [2], [3], [1], hidden_sizes)
         images = torch.rand(3, 1, 10, 10)
@@ -141,7 +141,7 @@ class TestConv2dHead:
         assert torch.equal(copy(images), model(images))
         assert torch.equal(model(images), model.conv(images).flatten(1))
 
-    def test_memory_format_does_not_change_the_order_of_features(self) -> None:
+    def test_memory_format_does_not_change_the_order_of_features(self):
         model = Conv2dHeadModel((3, 10, 10), [4], [3], [2], hidden_sizes=None)
         images = torch.rand(2, 3, 10, 10)
         channels_last = images.contiguous(memory_format=torch.channels_last)
@@ -149,7 +149,7 @@ class TestConv2dHead:
 
 
 class TestDueling:
-    def test_is_value_plus_centred_advantage(self) -> None:
+    def test_is_value_plus_centred_advantage(self):
         model = DuelingHeadModel(4, [5], 3)
         torch.nn.init.constant_(model.advantage_bias, 7.0)
         x = torch.rand(6, 4)
@@ -159,7 +159,7 @@ class TestDueling:
         # The shared bias is part of the advantage but cancels in the action values.
         assert model.advantage(torch.zeros(1, 4)).mean() > 5
 
-    def test_distributional_centres_each_atom(self) -> None:
+    def test_distributional_centres_each_atom(self):
         model = DistributionalDuelingHeadModel(4, [5], output_size=3, n_atoms=2)
         x = torch.rand(6, 4)
         logits = model(x)
@@ -168,7 +168,7 @@ class TestDueling:
 
     @pytest.mark.parametrize("kwargs", [{}, {"grad_scale": 0.25}])
     @pytest.mark.parametrize("distributional", [False, True])
-    def test_gradient_into_the_input_is_scaled(self, distributional: bool, kwargs: dict) -> None:
+    def test_gradient_into_the_input_is_scaled(self, distributional, kwargs):
         head: torch.nn.Module
         if distributional:
             head = DistributionalDuelingHeadModel(4, [5], 3, 2, **kwargs)
@@ -182,7 +182,7 @@ class TestDueling:
         torch.testing.assert_close(scaled, x.grad * kwargs.get("grad_scale", 2**-0.5))
 
 
-def test_distributional_head() -> None:
+def test_distributional_head():
     model = DistributionalHeadModel(4, [5], output_size=3, n_atoms=2)
     x = torch.rand(6, 4)
     # Output i of the perceptron is action i // n_atoms, atom i % n_atoms.

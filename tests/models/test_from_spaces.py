@@ -1,9 +1,6 @@
 """Networks made from spaces: which part serves which space, shapes, normalisation."""
 
-from __future__ import annotations
-
 import copy
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,11 +27,11 @@ from rlpyt.utils.collections import namedarraytuple
 Pair = namedarraytuple("Pair", ["a", "b"])
 
 
-def wrapped(space: Any) -> GymSpaceWrapper:
+def wrapped(space):
     return GymSpaceWrapper(space)
 
 
-def observations(space: Any, *lead: int) -> Any:
+def observations(space, *lead):
     buffer = buffer_from_example(space.null_value(), lead)
     for index in np.ndindex(*lead):
         buffer[index if len(lead) > 1 else index[0]] = space.sample()
@@ -55,13 +52,13 @@ class TestKinds:
         ],
         ids=repr,
     )
-    def test_choices_of_actions(self, space: Any, nvec: Any) -> None:
+    def test_choices_of_actions(self, space, nvec):
         kind = action_kind(space)
         assert isinstance(kind, Choices)
         assert kind.nvec.tolist() == nvec
 
     @pytest.mark.parametrize("make", [FloatBox, lambda *a: wrapped(spaces.Box(*a))])
-    def test_boxes(self, make: Any) -> None:
+    def test_boxes(self, make):
         low, high = np.float32([-1, -3.4e38]), np.float32([2, np.inf])
         kind = action_kind(make(low, high))
         assert isinstance(kind, Box)
@@ -69,7 +66,7 @@ class TestKinds:
         assert kind.low.tolist() == [-1, -np.inf], "the largest float32 says that there is none"
         assert kind.high.tolist() == [2, np.inf]
 
-    def test_arrays_of_integers_are_observed_as_numbers(self) -> None:
+    def test_arrays_of_integers_are_observed_as_numbers(self):
         kind = observation_kind(IntBox(2, 5, shape=(3,)))
         assert isinstance(kind, Box)
         assert kind.is_integer
@@ -82,7 +79,7 @@ class TestKinds:
             wrapped(spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Box(0, 1, (2,))})),
         ],
     )
-    def test_records(self, space: Any) -> None:
+    def test_records(self, space):
         kind = action_kind(space)
         assert isinstance(kind, Fields)
         assert kind.names == ("a", "b")
@@ -108,7 +105,7 @@ class TestEncoders:
         ids=repr,
     )
     @pytest.mark.parametrize("lead", [(1,), (2, 3)])
-    def test_one_for_each_kind(self, space: Any, EncoderCls: Any, size: int, lead: Any) -> None:
+    def test_one_for_each_kind(self, space, EncoderCls, size, lead):
         encoder = make_encoder(space)
         assert isinstance(encoder, EncoderCls)
         features, dims = encoder(observations(space, *lead))
@@ -117,17 +114,17 @@ class TestEncoders:
         assert features.dtype == torch.float
         assert dims == (len(lead), *(1, *lead)[-2:])
 
-    def test_choices_are_one_hot(self) -> None:
+    def test_choices_are_one_hot(self):
         features, _ = make_encoder(IntBox(0, 3))(torch.tensor([2, 0]))
         assert features.tolist() == [[0, 0, 1], [1, 0, 0]]
 
     @pytest.mark.parametrize("dtype", ["uint8", "int64"])
-    def test_bounded_integers_are_scaled(self, dtype: str) -> None:
+    def test_bounded_integers_are_scaled(self, dtype):
         space = IntBox(10, 21, (2,), dtype=dtype)
         features, _ = make_encoder(space)(torch.tensor([[10, 15]], dtype=getattr(torch, dtype)))
         assert features.tolist() == [[0, 0.5]]
 
-    def test_images_may_have_their_channels_last(self) -> None:
+    def test_images_may_have_their_channels_last(self):
         first = IntBox(0, 256, (3, 12, 10), dtype="uint8")
         last = IntBox(0, 256, (12, 10, 3), dtype="uint8")
         encoder, twin = make_encoder(first), make_encoder(last)
@@ -135,17 +132,17 @@ class TestEncoders:
         image = observations(first, 2)
         torch.testing.assert_close(encoder(image)[0], twin(image.movedim(1, -1))[0])
 
-    def test_convolutions_can_be_chosen(self) -> None:
+    def test_convolutions_can_be_chosen(self):
         settings = {"channels": [8], "kernel_sizes": [3], "strides": [1], "paddings": [0]}
         image = IntBox(0, 256, (1, 5, 5), dtype="uint8")
         encoder = make_encoder(image, image_kwargs={"fc_sizes": None, **settings})
         assert encoder.output_size == 8 * 3 * 3
 
-    def test_names_of_methods_may_be_names_of_fields(self) -> None:
+    def test_names_of_methods_may_be_names_of_fields(self):
         space = wrapped(spaces.Dict({"keys": spaces.Discrete(2), "pop": spaces.Discrete(3)}))
         assert make_encoder(space).output_size == 5
 
-    def test_statistics_of_each_branch(self) -> None:
+    def test_statistics_of_each_branch(self):
         inner = spaces.Dict({"far": spaces.Box(-1e9, 1e9, (2,)), "kind": spaces.Discrete(3)})
         image = spaces.Box(0, 255, (8, 8, 1), np.uint8)
         space = wrapped(spaces.Dict({"image": image, "inner": inner}))
@@ -163,14 +160,14 @@ class TestEncoders:
 
 
 class TestHeads:
-    def test_starts_almost_uniform(self) -> None:
+    def test_starts_almost_uniform(self):
         head = make_policy_head(wrapped(spaces.MultiDiscrete([2, 4])), 8, init_log_std=0.0)
         (prob,) = head(torch.randn(5, 8))
         expected = torch.tensor([[0.5, 0.5, 0, 0], [0.25] * 4]).expand(5, 2, 4)
         torch.testing.assert_close(prob, expected, atol=0.02, rtol=0)
         assert bool((prob[:, 0, 2:] == 0).all())
 
-    def test_mean_is_bounded_where_the_box_is(self) -> None:
+    def test_mean_is_bounded_where_the_box_is(self):
         head = make_policy_head(FloatBox([-5, -np.inf], [5, np.inf]), 8, init_log_std=-1.0)
         mean, log_std = head(torch.randn(50, 8) * 1e4)
         assert mean[:, 0].abs().max() <= 1
@@ -188,7 +185,7 @@ SPACES = [
 
 @pytest.mark.parametrize("spaces_", SPACES, ids=repr)
 @pytest.mark.parametrize("lead", [(), (4,), (3, 4)])
-def test_models_with_all_leading_dimensions(spaces_: Any, lead: tuple[int, ...]) -> None:
+def test_models_with_all_leading_dimensions(spaces_, lead):
     observation_space, action_space, shape, n_outputs = spaces_
     whole = observations(observation_space, 3, 4)
     observation = whole[(0,) * (2 - len(lead))]
@@ -204,7 +201,7 @@ def test_models_with_all_leading_dimensions(spaces_: Any, lead: tuple[int, ...])
             assert outputs[-1].h.shape == (1, lead[-1] if lead else 1, 128)
 
 
-def test_lstm_in_parts_is_the_lstm_in_one() -> None:
+def test_lstm_in_parts_is_the_lstm_in_one():
     model = GenericLstmModel(FloatBox(-1, 1, (3,)), IntBox(0, 4))
     observation, action, reward = torch.randn(5, 2, 3), torch.rand(5, 2, 4), torch.randn(5, 2)
     pi, v, end = model(observation, action, reward, None)
@@ -217,7 +214,7 @@ def test_lstm_in_parts_is_the_lstm_in_one() -> None:
 
 
 @pytest.mark.parametrize("ModelCls", [GenericFfModel, GenericLstmModel])
-def test_nothing_is_in_the_state_but_parameters_and_statistics(ModelCls: Any) -> None:
+def test_nothing_is_in_the_state_but_parameters_and_statistics(ModelCls):
     space = Composite([IntBox(0, 9, (3,)), FloatBox(-1, 1, (2,))], Pair)
     model = ModelCls(space, wrapped(spaces.MultiDiscrete([2, 3])))
     assert set(model.state_dict()) == {name for name, _ in model.named_parameters()}

@@ -1,11 +1,7 @@
 """Sizes, shapes and spaces that networks refuse: calls, and what their errors name."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,19 +25,19 @@ from tests.refused import assert_refused
 CONVOLUTIONS = {"channels": [2, 2], "kernel_sizes": [3, 3], "strides": [1, 1], "paddings": [0, 0]}
 
 
-def head(*image_shape: int) -> Any:
+def head(*image_shape):
     return Conv2dHeadModel(image_shape, [16, 32], [8, 4], [4, 2], None)
 
 
-def normalized(model: Any) -> Any:
+def normalized(model):
     return update_state_dict(torch.nn.BatchNorm1d(2), model.state_dict(), 0.5)
 
 
-def averaged(tau: float) -> Any:
+def averaged(tau):
     return update_state_dict(torch.nn.BatchNorm1d(2), torch.nn.BatchNorm1d(2).state_dict(), tau)
 
 
-REFUSED: list[tuple[Callable[[], Any], str]] = [
+REFUSED = [
     *(
         (partial(Conv2dModel, 1, **{**CONVOLUTIONS, name: [1]}), f"{name}=[1] length")
         for name in ("kernel_sizes", "strides", "paddings")
@@ -79,5 +75,5 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("call", "words"), REFUSED)
-def test_refused(call: Callable[[], Any], words: str) -> None:
+def test_refused(call, words):
     assert_refused(call, words)

@@ -1,9 +1,5 @@
 """An LSTM that starts anew within a batch of sequences, against one step at a time."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 
@@ -19,7 +15,7 @@ from rlpyt.spaces.int_box import IntBox
 B, F, H = 5, 3, 4
 
 
-def step_by_step(lstm: torch.nn.LSTM, x: torch.Tensor, state: Any, reset: torch.Tensor) -> Any:
+def step_by_step(lstm, x, state, reset):
     if state is None:
         state = (torch.zeros(lstm.num_layers, x.shape[1], H),) * 2
     outputs = []
@@ -30,7 +26,7 @@ def step_by_step(lstm: torch.nn.LSTM, x: torch.Tensor, state: Any, reset: torch.
     return torch.cat(outputs), state
 
 
-def random_state(n_layers: int) -> Any:
+def random_state(n_layers):
     return tuple(torch.randn(n_layers, B, H) for _ in range(2))
 
 
@@ -38,7 +34,7 @@ def random_state(n_layers: int) -> Any:
 @pytest.mark.parametrize("rate", [0.0, 0.2, 0.7, 1.0])
 @pytest.mark.parametrize("n_layers", [1, 2])
 @pytest.mark.parametrize("has_state", [False, True])
-def test_like_one_step_at_a_time(T: int, rate: float, n_layers: int, has_state: bool) -> None:
+def test_like_one_step_at_a_time(T, rate, n_layers, has_state):
     lstm = torch.nn.LSTM(F, H, n_layers)
     x, reset = torch.randn(T, B, F), torch.rand(T, B) < rate
     state = random_state(n_layers) if has_state else None
@@ -56,7 +52,7 @@ def test_like_one_step_at_a_time(T: int, rate: float, n_layers: int, has_state: 
         assert torch.allclose(a, b, atol=1e-5)
 
 
-def test_arguments_are_not_changed() -> None:
+def test_arguments_are_not_changed():
     state, x = random_state(1), torch.randn(3, B, F)
     reset = torch.zeros(3, B, dtype=torch.bool)
     reset[0, 1] = reset[2, 2] = True
@@ -76,7 +72,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize(("model", "shape"), MODELS)
-def test_episode_within_a_sequence_is_as_if_it_was_alone(model: Any, shape: Any) -> None:
+def test_episode_within_a_sequence_is_as_if_it_was_alone(model, shape):
     inputs = torch.randn(7, B, *shape), torch.rand(7, B, 3), torch.randn(7, B)
     reset = torch.zeros(7, B, dtype=torch.bool)
     reset[4, 2] = True

@@ -1,8 +1,5 @@
 """Bounds, spaces and values that spaces refuse: calls, and what their errors name."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -18,11 +15,11 @@ Both = namedarraytuple("Both", ["a", "b"])
 TWO = spaces.Dict({"a": spaces.Box(-1.0, 1.0, (3,)), "b": spaces.Box(-1.0, 1.0, (3,))})
 
 
-def converted(space: spaces.Space[Any], value: Any) -> Any:
+def converted(space, value):
     return GymSpaceWrapper(space).convert(value)
 
 
-REFUSED: list[tuple[Callable[[], Any], str, type[Exception]]] = [
+REFUSED = [
     (lambda: IntBox(3, 3), "low high", ValueError),
     (lambda: IntBox(0, 3, null_value=3), "null_value", ValueError),
     (lambda: IntBox(0, 300, dtype="uint8"), "uint8", ValueError),
@@ -52,5 +49,5 @@ REFUSED: list[tuple[Callable[[], Any], str, type[Exception]]] = [
 
 
 @pytest.mark.parametrize(("call", "words", "error"), REFUSED)
-def test_refused(call: Callable[[], Any], words: str, error: type[Exception]) -> None:
+def test_refused(call, words, error):
     assert_refused(call, words, error)
