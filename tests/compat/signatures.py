@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,17 +25,17 @@ class Entry:
     text: str
 
     @property
-    def module(self) -> str:
+    def module(self):
         """The name to import the module by."""
         return self.path.removesuffix(".py").replace("/", ".")
 
     @property
-    def key(self) -> str:
+    def key(self):
         """What ``retired.txt`` calls it."""
         return f"{self.path}:{self.name}" if self.name else self.path
 
 
-def read_signatures() -> Iterator[Entry]:
+def read_signatures():
     """Every entry of the file, in its order."""
     path = owner = ""
     for line in (FOLDER / "signatures.txt").read_text().splitlines():
@@ -58,20 +57,20 @@ def read_signatures() -> Iterator[Entry]:
                 yield Entry(path, name, "value", value if name == names else "...")
 
 
-def read_retired() -> list[str]:
+def read_retired():
     """The keys that were removed; a ``#`` starts a comment."""
     lines = (FOLDER / "retired.txt").read_text().splitlines()
     return [key for key in (line.split("#")[0].strip() for line in lines) if key]
 
 
-def base_names(text: str) -> list[str]:
+def base_names(text):
     """The last names of the bases in ``class X(a.B, C)``; those made by a call are left out."""
     (definition,) = ast.parse(f"{text}: ...").body
     assert isinstance(definition, ast.ClassDef)
     return [ast.unparse(base).split(".")[-1] for base in definition.bases if not is_call(base)]
 
 
-def is_call(node: ast.expr) -> bool:
+def is_call(node):
     """Whether an expression calls something, as ``namedtuple("BatchSpec", "T B")`` does."""
     return isinstance(node, ast.Call)
 
@@ -87,7 +86,7 @@ class Parameters:
     has_kwargs: bool
 
 
-def listed_parameters(text: str) -> Parameters:
+def listed_parameters(text):
     """Those of a line such as ``def f(self, x, *args, y=None)``."""
     (definition,) = ast.parse(f"{text}: ...").body
     assert isinstance(definition, ast.FunctionDef)
@@ -103,7 +102,7 @@ def listed_parameters(text: str) -> Parameters:
     )
 
 
-def actual_parameters(function: Any) -> Parameters:
+def actual_parameters(function):
     """Those of a function of this library."""
     parameters = inspect.signature(function).parameters.values()
     positional_kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -116,6 +115,6 @@ def actual_parameters(function: Any) -> Parameters:
     )
 
 
-def without_self(names: list[str]) -> list[str]:
+def without_self(names):
     """Drop the parameter that Python fills itself, whatever it is called."""
     return names[1:] if names and names[0] in ("self", "cls") else names

@@ -1,15 +1,11 @@
 """``inspect.signature`` of a class, which ``help`` and notebooks show, lists every argument."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil
 import pydoc
 import re
-from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +40,7 @@ OPEN = {
 }
 
 
-def public_classes() -> Iterator[Any]:
+def public_classes():
     for found in pkgutil.walk_packages(rlpyt.__path__, "rlpyt."):
         if "._" not in found.name and "__main__" not in found.name:
             try:
@@ -61,23 +57,23 @@ def public_classes() -> Iterator[Any]:
 CLASSES = list(dict.fromkeys(public_classes()))
 
 
-def shown(cls: Any) -> list[inspect.Parameter]:
+def shown(cls):
     return list(inspect.signature(cls).parameters.values())
 
 
-def is_open(parameters: list[inspect.Parameter]) -> bool:
+def is_open(parameters):
     return any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
 
 
-def own_constructor(cls: Any) -> list[inspect.Parameter]:
+def own_constructor(cls):
     return list(inspect.signature(cls.__init__).parameters.values())
 
 
-def test_only_these_classes_take_anything() -> None:
+def test_only_these_classes_take_anything():
     assert {cls.__name__ for cls in CLASSES if is_open(shown(cls))} <= OPEN.keys()
 
 
-def test_editors_see_arguments_of_every_constructor() -> None:
+def test_editors_see_arguments_of_every_constructor():
     """An editor runs no code: of a constructor that only passes arguments on, it shows nothing."""
     own = {cls.__name__: own_constructor(cls)[1:] for cls in CLASSES if "__init__" in vars(cls)}
     kinds = {name: {p.kind for p in parameters} for name, parameters in own.items()}
@@ -86,7 +82,7 @@ def test_editors_see_arguments_of_every_constructor() -> None:
     assert hiding - OPEN.keys() == {"AsyncReplayBufferMixin"}  # It locks what the others allocate.
 
 
-def test_a_constructor_that_is_not_called_leaves_its_own_defaults() -> None:
+def test_a_constructor_that_is_not_called_leaves_its_own_defaults():
     """A class attribute stands in for a setting that the constructor of a subclass lacks."""
     compared = 0
     for cls in CLASSES:
@@ -99,7 +95,7 @@ def test_a_constructor_that_is_not_called_leaves_its_own_defaults() -> None:
     assert compared > 40
 
 
-def test_help_lists_all_arguments() -> None:
+def test_help_lists_all_arguments():
     text = pydoc.plain(pydoc.render_doc(CpuSampler))
     heading, _ = text.split("Method resolution order", maxsplit=1)
     assert "eval_max_steps" in heading
@@ -113,7 +109,7 @@ EXAMPLE = namedarraytuple("Example", [*SamplesToBuffer._fields, "timeout", "prev
 GOALS = namedarraytuple("Goals", ["observation", "achieved_goal", "desired_goal"])(
     *np.zeros((3, 2))
 )
-GIVEN: dict[str, Any] = {
+GIVEN = {
     "EnvCls": CountEnv,
     "env_kwargs": {},
     "batch_T": 2,
@@ -136,7 +132,7 @@ GIVEN: dict[str, Any] = {
 }
 
 
-def arguments(cls: Any) -> dict[str, Any]:
+def arguments(cls):
     """Every argument that is shown, the optional ones with their defaults."""
     values = {p.name: GIVEN[p.name] if p.default is p.empty else p.default for p in shown(cls)}
     if cls.__name__.startswith("SyncRl"):
@@ -148,13 +144,13 @@ def arguments(cls: Any) -> dict[str, Any]:
     return values
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a, b):
     if isinstance(a, (np.ndarray, torch.Tensor)) or not isinstance(a, (int, float, str, type)):
         return type(a) is type(b)
     return bool(a == b)
 
 
-def can_be_made(cls: Any) -> bool:
+def can_be_made(cls):
     role = cls.__module__.split(".")[1]
     is_part = re.search("Base|Mixin|Replay$|Collector", cls.__name__)
     return role != "envs" and not is_part and shown(cls) != own_constructor(cls)[1:]
@@ -165,7 +161,7 @@ MERGED = [cls for cls in MERGED if cls.__name__ not in OPEN]
 
 
 @pytest.mark.parametrize("cls", MERGED, ids=lambda cls: cls.__name__)
-def test_shown_arguments_are_taken_and_have_these_defaults(cls: Any) -> None:
+def test_shown_arguments_are_taken_and_have_these_defaults(cls):
     values = arguments(cls)
     needed = {p.name for p in shown(cls) if p.default is p.empty} | {"affinity", "batch_T"}
     by_default = vars(cls(**{k: v for k, v in values.items() if k in needed}))
@@ -178,9 +174,9 @@ def test_shown_arguments_are_taken_and_have_these_defaults(cls: Any) -> None:
         assert same(by_default[name], by_position[name]), name
 
 
-def test_own_subclass_lists_all_arguments() -> None:
+def test_own_subclass_lists_all_arguments():
     class Sampler(SerialSampler):
-        def __init__(self, flag: bool = True, *args: Any, **kwargs: Any) -> None:
+        def __init__(self, flag=True, *args, **kwargs):
             super().__init__(*args, **kwargs)
 
     first, *others = shown(Sampler)
@@ -188,7 +184,7 @@ def test_own_subclass_lists_all_arguments() -> None:
     assert {p.name for p in others} == {p.name for p in shown(SerialSampler)}
 
 
-def test_signature_of_an_agent_is_that_of_its_call() -> None:
+def test_signature_of_an_agent_is_that_of_its_call():
     agent = AtariDqnAgent()
     assert inspect.signature(agent) == inspect.signature(agent.__call__)
 
@@ -196,7 +192,7 @@ def test_signature_of_an_agent_is_that_of_its_call() -> None:
 # --- Calls by position ----------------------------------------------------------------------------
 
 RETIRED = set(read_retired())
-LISTED: dict[Any, str] = {}  # Class: constructor that it defines in rlpyt 0.1.2, or "".
+LISTED = {}  # Class: constructor that it defines in rlpyt 0.1.2, or "".
 for entry in read_signatures():
     name, _, member = entry.name.partition(".")
     is_kept = RETIRED.isdisjoint((entry.path, f"{entry.path}:{name}"))
@@ -205,10 +201,10 @@ for entry in read_signatures():
         LISTED[cls] = entry.text if member else LISTED.get(cls, "")
 
 
-def old_positions(cls: Any) -> list[str]:
+def old_positions(cls):
     """The arguments that rlpyt 0.1.2 took by position, where constructors pass ``*args`` on."""
-    positions: list[str] = []
-    by_name: set[str] = set()
+    positions = []
+    by_name = set()
     for text in filter(None, (LISTED.get(base) for base in cls.__mro__)):
         listed = listed_parameters(text)
         for i, name in enumerate(listed.positional):
@@ -222,7 +218,7 @@ def old_positions(cls: Any) -> list[str]:
     return positions
 
 
-def test_old_calls_by_position_reach_the_same_arguments() -> None:
+def test_old_calls_by_position_reach_the_same_arguments():
     for cls in LISTED:
         expected = old_positions(cls)
         if expected[:1] != ["alpha"]:  # See the next test.

@@ -3,11 +3,6 @@
 Every test states one habit of programs written against rlpyt 0.1.2.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -20,7 +15,6 @@ from rlpyt.algos.pg.ppo import PPO
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
-from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.qpg.mlp import MuMlpModel, PiMlpModel
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.base import BaseSampler
@@ -35,7 +29,7 @@ from tests.compat.corridor import Corridor, CorridorAgent, make_runner
 # --- Samplers and trajectories ------------------------------------------------------------------
 
 
-def test_base_sampler_takes_twelve_positional_arguments() -> None:
+def test_base_sampler_takes_twelve_positional_arguments():
     class Dummy:
         mid_batch_reset = True
 
@@ -49,7 +43,7 @@ def test_base_sampler_takes_twelve_positional_arguments() -> None:
     )
 
 
-def test_buffers_are_built_without_a_sampler() -> None:
+def test_buffers_are_built_without_a_sampler():
     agent, env = CorridorAgent(), Corridor()
     agent.initialize(env.spaces)
     samples_pyt, samples_np, examples = build_samples_buffer(
@@ -61,17 +55,17 @@ def test_buffers_are_built_without_a_sampler() -> None:
     assert samples_pyt.env.done.all(), "the two are views of the same memory"
 
 
-def test_trajectory_infos_of_the_users_own() -> None:
+def test_trajectory_infos_of_the_users_own():
     class Steps(AttrDict):
-        def __init__(self, **kwargs: Any) -> None:
+        def __init__(self, **kwargs):
             super().__init__(**kwargs)
             self.Length = 0
             self._hidden = "not logged"
 
-        def step(self, *args: Any) -> None:
+        def step(self, *args):
             self.Length += 1
 
-        def terminate(self, observation: Any) -> Steps:
+        def terminate(self, observation):
             return self
 
     runner = make_runner()
@@ -82,11 +76,11 @@ def test_trajectory_infos_of_the_users_own() -> None:
     assert all(info.Length >= 4 for info in runner._traj_infos)
 
 
-def test_trajectory_infos_are_given_what_the_agent_returned() -> None:
-    seen: list[Any] = []
+def test_trajectory_infos_are_given_what_the_agent_returned():
+    seen = []
 
     class Confidence(TrajInfo):
-        def step(self, *args: Any) -> None:
+        def step(self, *args):
             *_, agent_info, _ = args
             seen.append(agent_info.q.detach().max())
             super().step(*args)
@@ -97,7 +91,7 @@ def test_trajectory_infos_are_given_what_the_agent_returned() -> None:
     assert len(seen) == 200
 
 
-def test_startup_written_by_hand() -> None:
+def test_startup_written_by_hand():
     agent, sampler, algo = CorridorAgent(), make_runner().sampler, make_runner().algo
     examples = sampler.initialize(
         agent=agent,
@@ -127,23 +121,23 @@ def test_startup_written_by_hand() -> None:
 
 
 @pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval])
-def test_runner_attributes_that_overriding_code_reads(RunnerCls: Any) -> None:
-    seen: list[int] = []
+def test_runner_attributes_that_overriding_code_reads(RunnerCls):
+    seen = []
 
-    class Runner(RunnerCls):  # type: ignore[misc, valid-type]
-        def __init__(self, group: Any = None, **kwargs: Any) -> None:
+    class Runner(RunnerCls):
+        def __init__(self, group=None, **kwargs):
             save__init__args(locals())
             super().__init__(**kwargs)
 
-        def store_diagnostics(self, itr: int, traj_infos: Any, opt_info: Any) -> None:
+        def store_diagnostics(self, itr, traj_infos, opt_info):
             super().store_diagnostics(itr, traj_infos, opt_info)
             assert {"loss", "gradNorm", "tdAbsErr"} <= self._opt_infos.keys()
             seen.append(itr)
 
-        def get_itr_snapshot(self, itr: int) -> dict[str, Any]:
+        def get_itr_snapshot(self, itr):
             return {**super().get_itr_snapshot(itr), "mine": 1}
 
-        def get_traj_info_kwargs(self) -> dict[str, Any]:
+        def get_traj_info_kwargs(self):
             return {**super().get_traj_info_kwargs(), "more": 2}
 
     runner = make_runner(Runner, group="ablation")
@@ -162,7 +156,7 @@ def test_runner_attributes_that_overriding_code_reads(RunnerCls: Any) -> None:
     assert runner.sampler.TrajInfoCls._more == 2
 
 
-def test_snapshots_load_with_weights_only(tmp_path: Path) -> None:
+def test_snapshots_load_with_weights_only(tmp_path):
     with logger_context(str(tmp_path), 0, "corridor", snapshot_mode="last", override_prefix=True):
         make_runner().train()
     snapshot = torch.load(tmp_path / "run_0" / "params.pkl", weights_only=True)
@@ -175,14 +169,14 @@ def test_snapshots_load_with_weights_only(tmp_path: Path) -> None:
 # --- Algorithm and agent ------------------------------------------------------------------------
 
 
-def test_processes_keep_the_rank_that_their_constructor_takes() -> None:
+def test_processes_keep_the_rank_that_their_constructor_takes():
     # The library's defaults, as attributes of the classes, kept these from being stored.
     class Worker(MinibatchRl):
-        def __init__(self, rank: int, world_size: int) -> None:
+        def __init__(self, rank, world_size):
             save__init__args(locals())
 
     class Algo(RlAlgorithm):
-        def __init__(self, rank: int, world_size: int, min_itr_learn: int) -> None:
+        def __init__(self, rank, world_size, min_itr_learn):
             save__init__args(locals())
 
     worker, algo = Worker(1, 2), Algo(1, 2, min_itr_learn=7)
@@ -195,16 +189,16 @@ def test_processes_keep_the_rank_that_their_constructor_takes() -> None:
 class OwnMode(CorridorAgent):
     """Steps in known modes only; its first one is set by the constructor."""
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self._mode = "train"
 
-    def step(self, *inputs: Any) -> AgentStep:
+    def step(self, *inputs):
         assert self._mode in ("train", "sample", "eval")
         return super().step(*inputs)
 
 
-def test_an_agent_begins_in_a_mode_of_its_own() -> None:
+def test_an_agent_begins_in_a_mode_of_its_own():
     runner = make_runner()
     runner.agent = OwnMode()
     runner.train()
@@ -213,12 +207,12 @@ def test_an_agent_begins_in_a_mode_of_its_own() -> None:
 class RecurrentModel(torch.nn.Module):
     """Folds its inputs by ``view``, as most models of programs do."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size):
         super().__init__()
         self.gru = torch.nn.GRU(size, 4)
         self.head = torch.nn.Linear(4, 3)
 
-    def forward(self, observation: Any, action: Any, reward: Any, rnn_state: Any) -> Any:
+    def forward(self, observation, action, reward, rnn_state):
         lead_dim, T, B, _ = infer_leading_dims(observation, 1)
         folded = observation.view(T * B, -1), reward.view(T * B, -1), action.view(T * B, -1)
         out, rnn_state = self.gru(folded[0].view(T, B, -1), rnn_state)
@@ -227,9 +221,9 @@ class RecurrentModel(torch.nn.Module):
         return prob, v, rnn_state
 
 
-def test_recurrent_agents_and_models_of_programs_train() -> None:
+def test_recurrent_agents_and_models_of_programs_train():
     class Agent(RecurrentAgentMixin, RecurrentCategoricalPgAgentBase):
-        def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
+        def make_env_to_model_kwargs(self, env_spaces):
             return {"size": env_spaces.observation.shape[0]}
 
     runner = make_runner()
@@ -240,13 +234,13 @@ def test_recurrent_agents_and_models_of_programs_train() -> None:
     assert runner.algo.update_counter == runner.n_itr * 4 > 0
 
 
-def test_algorithm_attributes_that_overriding_code_reads() -> None:
+def test_algorithm_attributes_that_overriding_code_reads():
     class Algo(DQN):
-        def __init__(self, **kwargs: Any) -> None:
+        def __init__(self, **kwargs):
             super().__init__(**kwargs)
             self.opt_info_fields = tuple(f for f in self.opt_info_fields)
 
-        def initialize_replay_buffer(self, examples: Any, batch_spec: Any, async_: bool = False):
+        def initialize_replay_buffer(self, examples, batch_spec, async_=False):
             super().initialize_replay_buffer(examples, batch_spec, async_)
             self.buffer_was_made = True
 
@@ -265,14 +259,14 @@ def test_algorithm_attributes_that_overriding_code_reads() -> None:
     assert algo.replay_buffer.samples.observation.shape == (50, 2, 5)
 
 
-def test_policies_with_a_forward_of_their_own() -> None:
+def test_policies_with_a_forward_of_their_own():
     class Pi(PiMlpModel):
-        def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        def forward(self, observation, prev_action, prev_reward):
             output = self.mlp(observation)
             return output[:, : self._action_size], output[:, self._action_size :]
 
     class Mu(MuMlpModel):
-        def forward(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
+        def forward(self, observation, prev_action, prev_reward):
             return self._output_max * torch.tanh(self.mlp(observation))
 
     observation = torch.zeros(4, 3)
@@ -280,7 +274,7 @@ def test_policies_with_a_forward_of_their_own() -> None:
     assert Mu((3,), [8], 2, output_max=2)(observation, None, None).shape == (4, 2)
 
 
-def test_agent_modes_and_helpers() -> None:
+def test_agent_modes_and_helpers():
     agent, env = CorridorAgent(), Corridor()
     agent.initialize(env.spaces)
     for mode in ("train", "sample", "eval"):
@@ -295,11 +289,11 @@ def test_agent_modes_and_helpers() -> None:
     assert agent.distribution.to_onehot(torch.tensor([1])).tolist() == [[0, 1]]
 
 
-def test_agent_with_records_of_the_users_own() -> None:
+def test_agent_with_records_of_the_users_own():
     MyInfo = namedarraytuple("MyInfo", ["noise"])
 
     class Agent(BaseAgent):
-        def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> AgentStep:
+        def step(self, observation, prev_action, prev_reward):
             lead = observation.shape[:-1]
             action = torch.ones(lead, dtype=torch.int64)
             return AgentStep(action=action, agent_info=MyInfo(noise=torch.ones(lead)))
@@ -312,7 +306,7 @@ def test_agent_with_records_of_the_users_own() -> None:
     assert samples.agent.agent_info.noise.shape == (3, 2)
 
 
-def test_distributions_accept_borderline_values() -> None:
+def test_distributions_accept_borderline_values():
     gaussian = Gaussian(dim=2, squash=1.0)
     info = DistInfoStd(mean=torch.zeros(3, 2), log_std=torch.full((3, 2), -20.0))
     gaussian.set_std(0.0)
@@ -328,10 +322,10 @@ def test_distributions_accept_borderline_values() -> None:
 class OfflineSampler:
     """Samples nothing, and has only the methods of rlpyt 0.1.2."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.batch_spec, self.mid_batch_reset = BatchSpec(2, 2), True
 
-    def initialize(self, agent: Any, seed: int, **kwargs: Any) -> Any:
+    def initialize(self, agent, seed, **kwargs):
         env = Corridor()
         agent.initialize(env.spaces)
         _, _, examples = build_samples_buffer(
@@ -339,17 +333,17 @@ class OfflineSampler:
         )
         return examples
 
-    def obtain_samples(self, itr: int) -> Any:
+    def obtain_samples(self, itr):
         return None, []
 
-    def shutdown(self) -> None:
+    def shutdown(self):
         pass
 
 
 class OfflineDqn(DQN):
     """Learns from data that it has from the start."""
 
-    def initialize(self, *args: Any, **kwargs: Any) -> None:
+    def initialize(self, *args, **kwargs):
         super().initialize(*args, **kwargs)
         rng = np.random.default_rng(0)
         data = SamplesToBuffer(
@@ -360,11 +354,11 @@ class OfflineDqn(DQN):
         )
         self.replay_buffer.append_samples(data)
 
-    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: Any = None) -> Any:
+    def optimize_agent(self, itr, samples=None, sampler_itr=None):
         return super().optimize_agent(itr, samples=None)
 
 
-def test_a_sampler_may_sample_nothing() -> None:
+def test_a_sampler_may_sample_nothing():
     runner = make_runner(AlgoCls=OfflineDqn)
     runner.sampler = OfflineSampler()
     runner.train()

@@ -3,12 +3,9 @@
 Every test states one habit of programs written against rlpyt 0.1.2.
 """
 
-from __future__ import annotations
-
 import importlib
 import pickle
 from pathlib import Path
-from typing import Any
 
 import gymnasium
 import numpy as np
@@ -53,8 +50,8 @@ from tests.selection import each_once
         ("rlpyt.agents.pg.gaussian", ["np", "torch", "GaussianPgAgent", "DistInfoStd"]),
     ],
 )
-def test_star_imports_give_the_libraries_too(module: str, names: list[str]) -> None:
-    scope: dict[str, Any] = {}
+def test_star_imports_give_the_libraries_too(module, names):
+    scope = {}
     exec(f"from {module} import *", scope)
     assert not set(names) - scope.keys()
 
@@ -69,7 +66,7 @@ def test_star_imports_give_the_libraries_too(module: str, names: list[str]) -> N
         ("rlpyt.algos.utils", "valid_from_done"),
     ],
 )
-def test_names_that_modules_only_imported_are_there(module: str, name: str) -> None:
+def test_names_that_modules_only_imported_are_there(module, name):
     assert hasattr(importlib.import_module(module), name)
 
 
@@ -77,30 +74,30 @@ def test_names_that_modules_only_imported_are_there(module: str, name: str) -> N
 
 
 class After(DQN):
-    def __init__(self, discount: float = 0.5, extra: int = 3) -> None:
+    def __init__(self, discount=0.5, extra=3):
         super().__init__(discount=0.9)
         save__init__args(locals())
 
 
 class Instead(DQN):
-    def __init__(self, discount: float = 0.5, extra: int = 3) -> None:
+    def __init__(self, discount=0.5, extra=3):
         save__init__args(locals())
 
 
 class Before(DQN):
-    def __init__(self, discount: float = 0.5, extra: int = 3, **kwargs: Any) -> None:
+    def __init__(self, discount=0.5, extra=3, **kwargs):
         save__init__args(locals())
         super().__init__(discount=0.9, **kwargs)
 
 
 @pytest.mark.parametrize(("Cls", "discount"), [(After, 0.9), (Instead, 0.5), (Before, 0.5)])
-def test_arguments_are_saved_in_every_order(Cls: Any, discount: float) -> None:
+def test_arguments_are_saved_in_every_order(Cls, discount):
     algo = Cls(extra=4)
     assert algo.extra == 4
     assert algo.discount == discount, "the first writer wins"
 
 
-def test_before_super_keeps_the_rest_of_the_parents_arguments() -> None:
+def test_before_super_keeps_the_rest_of_the_parents_arguments():
     algo = Before(learning_rate=0.125)
     assert (algo.discount, algo.learning_rate, algo.delta_clip) == (0.5, 0.125, 1.0)
 
@@ -108,7 +105,7 @@ def test_before_super_keeps_the_rest_of_the_parents_arguments() -> None:
 # --- Replay -------------------------------------------------------------------------------------
 
 
-def test_replay_attributes_that_subclasses_use() -> None:
+def test_replay_attributes_that_subclasses_use():
     example = namedarraytuple("Stored", ["observation", "action", "reward", "done"])(
         np.zeros(3, np.float32), np.int64(0), np.float32(0), np.bool_(False)
     )
@@ -127,14 +124,14 @@ def test_replay_attributes_that_subclasses_use() -> None:
     replay.update_batch_priorities(np.ones(4))
 
 
-def replay_with_data(replay: Any) -> Any:
+def replay_with_data(replay):
     """``replay`` after 8 rows of nothing in particular."""
     rows = replay.samples[:8]
     replay.append_samples(type(rows)(*(np.zeros_like(field) for field in rows)))
     return replay
 
 
-def test_records_are_extended_by_their_fields() -> None:
+def test_records_are_extended_by_their_fields():
     assert SamplesFromReplayPri._fields == (*SamplesFromReplay._fields, "is_weights")
     Extended = namedarraytuple("Extended", (*SamplesFromReplayPri._fields, "mine"))
     record = Extended(*range(len(Extended._fields)))
@@ -144,8 +141,8 @@ def test_records_are_extended_by_their_fields() -> None:
 # --- Logger -------------------------------------------------------------------------------------
 
 
-def test_functions_of_the_logger_can_be_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded: dict[str, Any] = {}
+def test_functions_of_the_logger_can_be_replaced(monkeypatch):
+    recorded = {}
     monkeypatch.setattr(
         logger, "record_tabular", lambda key, val, *a, **k: recorded.update({key: val})
     )
@@ -154,7 +151,7 @@ def test_functions_of_the_logger_can_be_replaced(monkeypatch: pytest.MonkeyPatch
     assert [float(value) for value in recorded.values()] == [2, 1, 2, 1, 3]
 
 
-def test_state_of_the_logger_that_programs_read() -> None:
+def test_state_of_the_logger_that_programs_read():
     logger.set_iteration(7)
     assert logger._iteration == 7
     with logger.prefix("itr #7 "), logger.tabular_prefix("Diagnostics/"):
@@ -165,7 +162,7 @@ def test_state_of_the_logger_that_programs_read() -> None:
     logger.set_iteration(0)
 
 
-def test_logger_functions_that_programs_call(tmp_path: Path) -> None:
+def test_logger_functions_that_programs_call(tmp_path):
     with logger_context(str(tmp_path), 3, "run", {"a": 1}, override_prefix=True):
         logger.set_snapshot_mode("gap")
         logger.set_snapshot_gap(2)
@@ -185,7 +182,7 @@ def test_logger_functions_that_programs_call(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gap", [-1, 0])
-def test_gap_has_no_effect_in_modes_without_one(tmp_path: Path, gap: int) -> None:
+def test_gap_has_no_effect_in_modes_without_one(tmp_path, gap):
     with logger_context(str(tmp_path), 0, "run", snapshot_mode="last", use_summary_writer=False):
         logger.set_snapshot_gap(gap)
         logger.save_itr_params(3, {"itr": 3})
@@ -198,9 +195,9 @@ def test_gap_has_no_effect_in_modes_without_one(tmp_path: Path, gap: int) -> Non
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
-def test_functions_compile_in_scripts() -> None:
+def test_functions_compile_in_scripts():
     @torch.jit.script
-    def masked(observation: torch.Tensor, action: torch.Tensor, done: torch.Tensor):  # type: ignore[no-untyped-def]
+    def masked(observation, action, done):
         lead_dim, T, B, shape = infer_leading_dims(observation, 1)
         flat = observation.view([T * B] + shape)
         return select_at_indexes(action, flat.view([T, B] + shape)) * valid_from_done(done)
@@ -217,13 +214,13 @@ def test_functions_compile_in_scripts() -> None:
 class OwnModel(torch.nn.Module):
     """A model for observations of two arrays."""
 
-    def __init__(self, observation_shape: Any, action_size: int) -> None:
+    def __init__(self, observation_shape, action_size):
         super().__init__()
         sizes = observation_shape.place[0], observation_shape.speed[0]
         self.mean = MlpModel(sum(sizes), [8], action_size)
 
 
-def test_own_model_of_a_mujoco_agent_gets_several_shapes() -> None:
+def test_own_model_of_a_mujoco_agent_gets_several_shapes():
     names = ["place", "speed"]
     observation = Composite(
         [FloatBox(-1, 1, (2,)), FloatBox(-1, 1, (3,))], namedarraytuple("O", names)
@@ -235,7 +232,7 @@ def test_own_model_of_a_mujoco_agent_gets_several_shapes() -> None:
     agent.initialize(spaces)
 
 
-def test_time_limit_from_the_environments_spec() -> None:
+def test_time_limit_from_the_environments_spec():
     env = gymnasium.make("CartPole-v1").unwrapped
     limited = TimeLimit(env)
     assert isinstance(limited, gymnasium.wrappers.TimeLimit)
@@ -252,7 +249,7 @@ def test_time_limit_from_the_environments_spec() -> None:
 class OwnTrain(MinibatchRl):
     """A runner with a loop of its own, as programs wrote it."""
 
-    def train(self) -> None:  # type: ignore[override]
+    def train(self):
         n_itr = self.startup()
         for itr in range(n_itr):
             self.agent.sample_mode(itr)
@@ -266,11 +263,9 @@ class OwnTrain(MinibatchRl):
     ("AlgoCls", "prioritized", "RunnerCls"),
     each_once([DQN, R2D1], [False, True], [MinibatchRl, OwnTrain]),
 )
-def test_training_may_be_asked_for_too_early(
-    AlgoCls: Any, prioritized: bool, RunnerCls: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings: dict[str, Any] = {"min_steps_learn": 0, "replay_size": 200, "replay_ratio": 32}
-    agent: Any = MlpDqnAgent(model_kwargs={"hidden_sizes": [8]})
+def test_training_may_be_asked_for_too_early(AlgoCls, prioritized, RunnerCls, capsys):
+    settings = {"min_steps_learn": 0, "replay_size": 200, "replay_ratio": 32}
+    agent = MlpDqnAgent(model_kwargs={"hidden_sizes": [8]})
     if AlgoCls is R2D1:
         settings |= {"batch_T": 2, "batch_B": 2, "warmup_T": 1, "store_rnn_state_interval": 2}
         agent = MlpR2d1Agent(model_kwargs={"hidden_sizes": [8, 8], "lstm_size": 4})

@@ -7,15 +7,12 @@ named parameters of a parent where the old method took ``*args, **kwargs``, prop
 methods without arguments. An abstract method may name what all its overrides were called with.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect
 import re
 from functools import cache
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +38,7 @@ GROWN = ("rlpyt/utils/logging/tabulate.py:tabulate",)
 RETIRED = set(read_retired())
 
 
-def is_inside(entry: Entry) -> bool:
+def is_inside(entry):
     """Whether the name is exempt, see above."""
     if entry.path == LOGGER and entry.kind == "value":
         return entry.name.startswith("_") and entry.name not in LOGGER_STATE
@@ -82,39 +79,39 @@ ENTRIES = [entry for entry in read_signatures() if not is_inside(entry)]
 KEYS = {entry.key for entry in ENTRIES}
 
 
-def is_retired(entry: Entry) -> bool:
+def is_retired(entry):
     """Whether the entry, its class or its module is listed as removed."""
     owner = f"{entry.path}:{entry.name.split('.')[0]}"
     return not RETIRED.isdisjoint((entry.path, owner, entry.key))
 
 
-def find(entry: Entry) -> Any:
+def find(entry):
     """The object itself, without binding it: a plain function, property, class or value."""
-    found: Any = importlib.import_module(entry.module)
+    found = importlib.import_module(entry.module)
     name, _, member = entry.name.partition(".")
     found = getattr(found, name) if name else found
     found = inspect.getattr_static(found, member) if member else found
     return found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
 
 
-def namespace(module: str) -> dict[str, Any]:
+def namespace(module):
     """What the source text of defaults and values may mention."""
     return {"torch": torch, "np": np, **vars(importlib.import_module(module))}
 
 
 @cache
-def listed_classes() -> list[tuple[Any, str]]:
+def listed_classes():
     """Every class of the list with its name there; one class may have several names."""
     kept = [entry for entry in ENTRIES if entry.kind == "class" and not is_retired(entry)]
     return [(find(entry), entry.name) for entry in kept]
 
 
-def names_of(cls: type) -> set[str]:
+def names_of(cls):
     """The names of a class."""
     return {cls.__name__, *(name for listed, name in listed_classes() if listed is cls)}
 
 
-def test_names_are_as_listed() -> None:
+def test_names_are_as_listed():
     wrong = {}
     for entry in ENTRIES:
         if not is_retired(entry):
@@ -125,7 +122,7 @@ def test_names_are_as_listed() -> None:
     assert not wrong
 
 
-def assert_as_listed(entry: Entry, found: Any) -> None:
+def assert_as_listed(entry, found):
     if entry.kind == "class":
         assert inspect.isclass(found)
         ancestors = {name for ancestor in found.__mro__ for name in names_of(ancestor)}
@@ -139,13 +136,13 @@ def assert_as_listed(entry: Entry, found: Any) -> None:
         assert isinstance(found, (ModuleType, property))
 
 
-def parameters_of_overrides(method: str) -> set[str]:
+def parameters_of_overrides(method):
     """The parameters that any class gives to a method of this name."""
     overrides = (e for e in ENTRIES if e.kind == "function" and e.name.endswith(f".{method}"))
     return {name for entry in overrides for name in listed_parameters(entry.text).positional}
 
 
-def assert_same_parameters(text: str, function: Any, names: dict[str, Any]) -> None:
+def assert_same_parameters(text, function, names):
     listed, actual = listed_parameters(text), actual_parameters(function)
     assert actual.positional[: len(listed.positional)] == listed.positional
     added = set(actual.positional[len(listed.positional) :]) - actual.defaults.keys()
@@ -160,13 +157,13 @@ def assert_same_parameters(text: str, function: Any, names: dict[str, Any]) -> N
         )
 
 
-def assert_takes_keywords(entry: Entry, function: Any) -> None:
+def assert_takes_keywords(entry, function):
     """Whatever keywords are passed on, if the old function took them."""
     if listed_parameters(entry.text).has_kwargs:
         assert actual_parameters(function).has_kwargs != (entry.key in SPELLED_OUT)
 
 
-def same_default(actual: Any, source: str, names: dict[str, Any]) -> bool:
+def same_default(actual, source, names):
     """Equal in value and in kind (1 is not True), or the class that the source names."""
     if inspect.isclass(actual):
         return bool(actual.__name__ == source.split(".")[-1])
@@ -176,7 +173,7 @@ def same_default(actual: Any, source: str, names: dict[str, Any]) -> bool:
     return bool(actual == expected) and isinstance(actual, bool) == isinstance(expected, bool)
 
 
-def assert_same_value(entry: Entry, value: Any) -> None:
+def assert_same_value(entry, value):
     """Compare records by their fields and constants by value; of state, only that it is there."""
     if re.match(r"named(array)?tuple\(", entry.text):
         # Of a text that was cut, the fields that are whole are the first ones.
@@ -187,8 +184,8 @@ def assert_same_value(entry: Entry, value: Any) -> None:
         assert value == ast.literal_eval(entry.text)
 
 
-def record_fields(entry: Entry) -> tuple[str, ...]:
-    inherited: tuple[str, ...] = ()
+def record_fields(entry):
+    inherited = ()
     if "._fields" in entry.text:
         (parent,) = re.findall(r"(\w+)\._fields", entry.text)
         inherited = namespace(entry.module)[parent]._fields
@@ -196,7 +193,7 @@ def record_fields(entry: Entry) -> tuple[str, ...]:
     return inherited + tuple(name for names in quoted for name in names.split())
 
 
-def is_literal(text: str) -> bool:
+def is_literal(text):
     try:
         ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -204,7 +201,7 @@ def is_literal(text: str) -> bool:
     return text != "..."
 
 
-def test_retired_names_are_gone() -> None:
+def test_retired_names_are_gone():
     assert RETIRED <= KEYS, "retired.txt has names that rlpyt 0.1.2 has not"
     for entry in ENTRIES:
         if entry.key in RETIRED:
@@ -212,7 +209,7 @@ def test_retired_names_are_gone() -> None:
                 find(entry)
 
 
-def old(observation: Any, lr: float = 0.5, OptimCls: Any = torch.optim.Adam, *, flag: bool = True):
+def old(observation, lr=0.5, OptimCls=torch.optim.Adam, *, flag=True):
     """What the examples below are compared with."""
 
 
@@ -225,7 +222,7 @@ def old(observation: Any, lr: float = 0.5, OptimCls: Any = torch.optim.Adam, *, 
         "def old(observation, *args, OptimCls=torch.optim.Adam, **kwargs)",
     ],
 )
-def test_accepts_the_same_parameters_and_more(text: str) -> None:
+def test_accepts_the_same_parameters_and_more(text):
     assert_same_parameters(text, old, {"torch": torch})
 
 
@@ -241,12 +238,12 @@ def test_accepts_the_same_parameters_and_more(text: str) -> None:
         "def old(observation, *, missing=1)",
     ],
 )
-def test_finds_different_parameters(text: str) -> None:
+def test_finds_different_parameters(text):
     with pytest.raises(AssertionError):
         assert_same_parameters(text, old, {"torch": torch})
 
 
-def test_finds_missing_keywords() -> None:
+def test_finds_missing_keywords():
     # BaseAgent.initialize refused the keywords of agents that programs had made of it.
     entry = Entry("rlpyt/agents/base.py", "old", "function", "def old(observation, **kwargs)")
     with pytest.raises(AssertionError):

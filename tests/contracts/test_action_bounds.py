@@ -1,8 +1,5 @@
 """Actions of every family lie in the environment's own space, whatever its type and shape."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -29,17 +26,13 @@ from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.runners.parts import train
+from tests.selection import each_once
 
-SMALL: dict[str, Any] = {"hidden_sizes": [8]}
-REPLAY: dict[str, Any] = {
-    "batch_size": 8,
-    "replay_size": 400,
-    "min_steps_learn": 16,
-    "replay_ratio": 1,
-}
-NETS: dict[str, Any] = {"model_kwargs": SMALL, "q_model_kwargs": SMALL}
+SMALL = {"hidden_sizes": [8]}
+REPLAY = {"batch_size": 8, "replay_size": 400, "min_steps_learn": 16, "replay_ratio": 1}
+NETS = {"model_kwargs": SMALL, "q_model_kwargs": SMALL}
 LSTM = {"model_kwargs": {**SMALL, "lstm_size": 8}, "q_model_kwargs": {**SMALL, "lstm_size": 8}}
-FAMILIES: dict[str, Any] = {
+FAMILIES = {
     "ppo": lambda: (PPO(), MujocoFfAgent()),
     "generic": lambda: (PPO(), GenericFfAgent()),
     "sac": lambda: (SAC(**REPLAY, action_prior="gaussian"), SacAgent(**NETS)),
@@ -59,16 +52,16 @@ FAMILIES: dict[str, Any] = {
 class StrictEnv(gymnasium.Env[Any, Any]):
     """Environment that asserts what the checker of gymnasium asserts."""
 
-    def __init__(self, **box: Any) -> None:
+    def __init__(self, **box):
         self.observation_space = gymnasium.spaces.Box(-1, 1, (3,))
         self.action_space = gymnasium.spaces.Box(**box)
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+    def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.t = 0
         return self.np_random.uniform(-1, 1, 3).astype(np.float32), {}
 
-    def step(self, action: Any) -> Any:
+    def step(self, action):
         assert self.action_space.contains(action), action
         assert np.asarray(action).dtype == self.action_space.dtype
         assert np.abs(action).max() < 100
@@ -77,27 +70,25 @@ class StrictEnv(gymnasium.Env[Any, Any]):
         return observation, -float(np.square(action).sum()), False, self.t == 7, {}
 
 
-def _make(**box: Any) -> GymEnvWrapper:
+def _make(**box):
     return GymEnvWrapper(StrictEnv(**box))
 
 
 HUGE = np.finfo(np.float64).max
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(
-    "box",
-    [
-        {"low": -0.1, "high": 0.1, "shape": (2,), "dtype": np.float64},
-        {"low": -0.1, "high": 0.1, "shape": (), "dtype": np.float64},
-        {"low": -0.1, "high": 0.1, "shape": (2, 2), "dtype": np.float16},
-        {"low": -HUGE, "high": HUGE, "shape": (2,), "dtype": np.float64},
-    ],
-    ids=["float64", "scalar", "matrix", "unbounded"],
-)
-def test_actions_lie_in_the_space(family: str, box: dict[str, Any], tmp_path: Path) -> None:
+BOXES = {
+    "float64": {"low": -0.1, "high": 0.1, "shape": (2,), "dtype": np.float64},
+    "scalar": {"low": -0.1, "high": 0.1, "shape": (), "dtype": np.float64},
+    "matrix": {"low": -0.1, "high": 0.1, "shape": (2, 2), "dtype": np.float16},
+    "unbounded": {"low": -HUGE, "high": HUGE, "shape": (2,), "dtype": np.float64},
+}
+
+
+@pytest.mark.parametrize(("family", "box"), each_once(FAMILIES, BOXES))
+def test_actions_lie_in_the_space(family, box, tmp_path):
     algo, agent = FAMILIES[family]()
-    sampler = SerialSampler(_make, box, batch_T=8, batch_B=2, max_decorrelation_steps=5)
+    sampler = SerialSampler(_make, BOXES[box], batch_T=8, batch_B=2, max_decorrelation_steps=5)
     runner = MinibatchRl(
         algo=algo, agent=agent, sampler=sampler, n_steps=64, log_interval_steps=64, seed=0
     )
@@ -105,7 +96,7 @@ def test_actions_lie_in_the_space(family: str, box: dict[str, Any], tmp_path: Pa
     assert np.isfinite(float(rows[-1]["ReturnAverage"]))
 
 
-def test_bounds_are_rounded_inward() -> None:
+def test_bounds_are_rounded_inward():
     bounds = np.array([-0.1, 0.25, 0.1]), np.array([0.1, 0.5, 0.1])
     low, high = rounded_inward(*bounds)
     assert low.dtype == high.dtype == np.float32

@@ -1,10 +1,7 @@
 """What every distribution over actions keeps, whatever its kind."""
 
-from __future__ import annotations
-
 import contextlib
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,26 +15,25 @@ from rlpyt.distributions.multi_categorical import MultiCategorical
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.utils.buffer import map_buffer
 from rlpyt.utils.collections import record_class
-from rlpyt.utils.types import Nested
 
 
-def choices(*lead: int, nvec: Any = 4) -> Nested:
+def choices(*lead, nvec=4):
     sizes = np.asarray(nvec)
     missing = torch.as_tensor(np.arange(sizes.max()) >= sizes[..., None])
     logits = torch.randn(*lead, *missing.shape, dtype=torch.double)
     return DistInfo(prob=logits.masked_fill(missing, -math.inf).softmax(-1))
 
 
-def normal(*lead: int) -> Nested:
+def normal(*lead):
     mean, log_std = torch.randn(2, *lead, 3, dtype=torch.double)
     return DistInfoStd(mean=mean, log_std=log_std / 4)
 
 
-def both(*lead: int) -> Nested:
+def both(*lead):
     return record_class("Both", ("a", "b"))(choices(*lead), normal(*lead))
 
 
-def multi(*lead: int) -> Nested:
+def multi(*lead):
     return choices(*lead, nvec=[2, 4, 3])
 
 
@@ -51,12 +47,12 @@ CASES = {
 
 
 @pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest) -> Any:
+def case(request):
     return CASES[request.param]
 
 
 @pytest.mark.parametrize("lead", [(), (1,), (5,), (2, 5)])
-def test_leading_dimensions_are_kept(case: Any, lead: tuple[int, ...]) -> None:
+def test_leading_dimensions_are_kept(case, lead):
     d, make = case
     old, new = make(*lead), make(*lead)
     action = d.sample(old)
@@ -74,7 +70,7 @@ def test_leading_dimensions_are_kept(case: Any, lead: tuple[int, ...]) -> None:
         assert value.shape == ()
 
 
-def test_a_batch_is_its_parts(case: Any) -> None:
+def test_a_batch_is_its_parts(case):
     d, make = case
     p = make(4)
     action = d.sample(p)
@@ -82,7 +78,7 @@ def test_a_batch_is_its_parts(case: Any) -> None:
     torch.testing.assert_close(d.log_likelihood(action, p), alone)
 
 
-def test_ratio_is_that_of_likelihoods(case: Any) -> None:
+def test_ratio_is_that_of_likelihoods(case):
     d, make = case
     old, new = make(50), make(50)
     action = d.sample(old)
@@ -90,20 +86,20 @@ def test_ratio_is_that_of_likelihoods(case: Any) -> None:
     torch.testing.assert_close(d.likelihood_ratio(action, old, new), difference.exp())
 
 
-def test_divergence_is_zero_from_itself_and_positive_from_others(case: Any) -> None:
+def test_divergence_is_zero_from_itself_and_positive_from_others(case):
     d, make = case
     old, new = make(50), make(50)
     torch.testing.assert_close(d.kl(old, old), torch.zeros(50, dtype=torch.double))
     assert bool((d.kl(old, new) > 0).all())
 
 
-def test_samples_repeat_with_the_seed(case: Any) -> None:
+def test_samples_repeat_with_the_seed(case):
     d, make = case
     p = make(20)
     draws = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        parts: list[torch.Tensor] = []
+        parts = []
         map_buffer(lambda x, parts=parts: parts.append(x.reshape(-1).double()), d.sample(p))
         draws.append(torch.cat(parts))
     assert torch.equal(draws[0], draws[1])
@@ -111,7 +107,7 @@ def test_samples_repeat_with_the_seed(case: Any) -> None:
 
 
 @pytest.mark.parametrize("acts", [False, True], ids=["in training", "for a sampler"])
-def test_likelihood_is_that_of_the_samples(case: Any, acts: bool) -> None:
+def test_likelihood_is_that_of_the_samples(case, acts):
     """Estimated by importance: the mean of q(a)/p(a) over a from p is 1."""
     torch.manual_seed(0)
     d, make = case
@@ -129,12 +125,12 @@ def test_likelihood_is_that_of_the_samples(case: Any, acts: bool) -> None:
     assert torch.stack(ratios).mean().item() == pytest.approx(1, abs=0.05)
 
 
-def test_actions_for_a_sampler_do_not_depend_on_the_other_environments(case: Any) -> None:
+def test_actions_for_a_sampler_do_not_depend_on_the_other_environments(case):
     d, make = case
     p = make(5)
     before = torch.get_rng_state()
 
-    def steps(ranks: list[int]) -> list[list[torch.Tensor]]:
+    def steps(ranks):
         noise, found = ActingNoise(7, ranks), []
         for _ in range(3):
             with noise:
@@ -149,11 +145,11 @@ def test_actions_for_a_sampler_do_not_depend_on_the_other_environments(case: Any
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def leaves(buffer: Nested) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
+def leaves(buffer):
+    found = []
     map_buffer(found.append, buffer)
     return found
 
 
-def rebuilt(buffer: Nested, values: Any) -> Nested:
+def rebuilt(buffer, values):
     return map_buffer(lambda _: next(values), buffer)

@@ -1,8 +1,5 @@
 """Running statistics of environments travel with the policy, and are frozen where it is used."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,34 +41,34 @@ class Thermometer(gymnasium.Env[Any, Any]):
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,))
     action_space = gymnasium.spaces.Discrete(2)
 
-    def __init__(self, always: float | None = None, render_mode: str | None = None) -> None:
+    def __init__(self, always=None, render_mode=None):
         self.always, self.render_mode = always, render_mode
 
-    def _look(self) -> Any:
+    def _look(self):
         shown = self.np_random.normal(100, 10) if self.always is None else self.always
         return np.array([shown], np.float32)
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+    def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.t = 0
         return self._look(), {}
 
-    def step(self, action: Any) -> Any:
+    def step(self, action):
         self.t += 1
         return self._look(), 0.0, False, self.t == T, {}
 
-    def render(self) -> Any:
+    def render(self):
         return np.zeros((16, 16, 3), np.uint8)
 
 
 class OwnStatistics(gymnasium.ObservationWrapper[Any, Any, Any]):
     """Normalizes like an old wrapper: it cannot stop counting."""
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env):
         super().__init__(env)
         self.mean, self.var, self.count = np.zeros(1), np.ones(1), 1e-4
 
-    def observation(self, observation: Any) -> Any:
+    def observation(self, observation):
         n = self.count + 1
         delta = observation - self.mean
         self.mean, self.var = self.mean + delta / n, (self.var + delta**2 / n) * self.count / n
@@ -82,24 +79,24 @@ class OwnStatistics(gymnasium.ObservationWrapper[Any, Any, Any]):
 class Rewarding(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Rewards with the observation, so that returns show what the agent saw."""
 
-    def step(self, action: Any) -> Any:
+    def step(self, action):
         observation, _, *rest = super().step(action)
         return observation, float(observation[0]), *rest
 
 
-def make_gym(Normalizer: Any = NormalizeObservation, **kwargs: Any) -> Any:
+def make_gym(Normalizer=NormalizeObservation, **kwargs):
     return Rewarding(Normalizer(Thermometer(**kwargs)))
 
 
-def make(**kwargs: Any) -> GymEnvWrapper:
+def make(**kwargs):
     return GymEnvWrapper(make_gym(**kwargs))
 
 
-def make_vector(num_envs: int, **kwargs: Any) -> VectorEnvWrapper:
+def make_vector(num_envs, **kwargs):
     return VectorEnvWrapper(SyncVectorEnv([lambda: make_gym(**kwargs)] * num_envs))
 
 
-def expected_return(statistics: Any, name: str = NAME) -> float:
+def expected_return(statistics, name=NAME):
     mean, var, _ = (float(statistics[name][key]) for key in MOMENTS)
     return T * (SHOWN - mean) / var**0.5
 
@@ -108,7 +105,7 @@ SAMPLERS = [SerialSampler, VectorSampler, CpuSampler, GpuSampler, AlternatingSam
 
 
 @pytest.mark.parametrize("SamplerCls", SAMPLERS)
-def test_evaluation_has_the_statistics_of_all_training_environments(SamplerCls: Any) -> None:
+def test_evaluation_has_the_statistics_of_all_training_environments(SamplerCls):
     # Those of evaluation began anew, so the agent saw other numbers than in training.
     sampler = SamplerCls(
         make_vector if SamplerCls is VectorSampler else make,
@@ -134,8 +131,8 @@ def test_evaluation_has_the_statistics_of_all_training_environments(SamplerCls: 
 
 
 @pytest.fixture(scope="module")
-def snapshot(tmp_path_factory: Any) -> Path:
-    directory: Path = tmp_path_factory.mktemp("run")
+def snapshot(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("run")
     sampler = SerialSampler(make, {}, batch_T=10, batch_B=4)
     agent = GenericFfAgent(model_kwargs=SMALL)
     runner = MinibatchRl(
@@ -146,7 +143,7 @@ def snapshot(tmp_path_factory: Any) -> Path:
     return file
 
 
-def test_loaded_agents_prepare_an_environment(snapshot: Path) -> None:
+def test_loaded_agents_prepare_an_environment(snapshot):
     statistics = load_snapshot(snapshot)["env_statistics"]
     env = make_gym(always=SHOWN)
     trained = load(snapshot, agent=GenericFfAgent(model_kwargs=SMALL), env=env)
@@ -165,7 +162,7 @@ def test_loaded_agents_prepare_an_environment(snapshot: Path) -> None:
             assert sum(rewards) == pytest.approx(expected_return(statistics), rel=1e-4)
 
 
-def test_exported_graphs_normalize(tmp_path: Path) -> None:
+def test_exported_graphs_normalize(tmp_path):
     file = tmp_path / "params.pkl"
     moments = {"mean": torch.ones(1) * 100, "var": torch.ones(1) * 25, "count": torch.ones(())}
     env = NormalizeObservation(Thermometer())
@@ -182,7 +179,7 @@ def test_exported_graphs_normalize(tmp_path: Path) -> None:
     assert bare.normalization is None  # Nobody knows what the last wrapper does.
 
 
-def test_runs_of_the_command_are_evaluated_with_them(tmp_path: Path) -> None:
+def test_runs_of_the_command_are_evaluated_with_them(tmp_path):
     gymnasium.register("rlpyt/Thermometer-v0", entry_point=make_gym)
     words = ["hidden_sizes=4", "batch_T=16", "batch_B=4", "threads=1", "--steps", 64]
     invoke("train", "a2c", "rlpyt/Thermometer-v0", *words, "--seed", 0, "--log-dir", tmp_path)
@@ -195,7 +192,7 @@ def test_runs_of_the_command_are_evaluated_with_them(tmp_path: Path) -> None:
     assert filmed.Return == pytest.approx(expected, rel=1e-4)
 
 
-def test_asynchronous_runs_save_statistics(tmp_path: Path) -> None:
+def test_asynchronous_runs_save_statistics(tmp_path):
     runner = make_runner(
         "cpu", agent=MlpDqnAgent(model_kwargs=SMALL), sampler_kwargs={"EnvCls": make}
     )
@@ -206,7 +203,7 @@ def test_asynchronous_runs_save_statistics(tmp_path: Path) -> None:
     assert moments["count"] > 100
 
 
-def test_a_wrapper_that_cannot_stop_counting_is_frozen() -> None:
+def test_a_wrapper_that_cannot_stop_counting_is_frozen():
     env = make(Normalizer=OwnStatistics, always=SHOWN)
     own = {"OwnStatistics": {"mean": torch.tensor([100.0]), "var": torch.tensor([4.0]), "count": 9}}
     env.use_statistics(own)
@@ -216,7 +213,7 @@ def test_a_wrapper_that_cannot_stop_counting_is_frozen() -> None:
         assert env.statistics()["OwnStatistics"] == {"mean": [100], "var": [4], "count": 9}
 
 
-def test_statistics_are_merged_by_count() -> None:
+def test_statistics_are_merged_by_count():
     rng = np.random.default_rng(0)
     parts = [rng.normal(size=(n, 3)) * n for n in (2, 5, 30)]
     moments = [{"a": {"mean": x.mean(0), "var": x.var(0), "count": len(x)}} for x in parts]
@@ -227,9 +224,9 @@ def test_statistics_are_merged_by_count() -> None:
     assert found["count"] == 37
 
 
-def test_wrappers_whose_state_cannot_be_read_are_named(capsys: Any) -> None:
+def test_wrappers_whose_state_cannot_be_read_are_named(capsys):
     class Learned(gymnasium.Wrapper[Any, Any, Any, Any]):
-        def __init__(self, env: Any) -> None:
+        def __init__(self, env):
             super().__init__(env)
             inner = SimpleNamespace(inmost=SimpleNamespace(gain=1.0))
             self.filter = SimpleNamespace(inner=inner)

@@ -15,7 +15,7 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import seed_streams, set_seed
 from tests.samplers.parallel_parts import WalkEnv
 
-N_RUNS, N_NUMBERS = 20, 500
+N_RUNS, N_NUMBERS = 8, 500
 
 
 class NoiseEnv(WalkEnv):
@@ -55,9 +55,9 @@ def test_environments_of_neighbouring_runs_have_nothing_in_common():
     assert len(numbers) == N_RUNS * (8 + 4) * 2
     assert len(np.unique(numbers[:, 0])) == len(numbers)
     correlations = np.corrcoef(numbers)[np.triu_indices(len(numbers), k=1)] * N_NUMBERS**0.5
-    assert abs(correlations).max() < 6  # Deviations: 4.9 are expected of so many.
-    assert correlations.std() == pytest.approx(1, abs=0.01)
-    assert abs(correlations.mean()) < 0.01
+    assert abs(correlations).max() < 6  # Deviations: 4.4 are expected of so many.
+    assert correlations.std() == pytest.approx(1, abs=0.03)
+    assert abs(correlations.mean()) < 0.03
 
 
 def drawn():

@@ -7,8 +7,6 @@ Left out are asynchronous runs, which never repeat to the bit, and runs in sever
 train: ``tests/runners/test_sync_rl.py`` compares them with runs in one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io
