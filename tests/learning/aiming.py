@@ -1,7 +1,5 @@
 """Gymnasium environments of continuous actions: bounds of very different size, and memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium
@@ -21,18 +19,18 @@ class Aiming(gymnasium.Env[Any, Any]):
     other, finds the aim of one at most.
     """
 
-    def __init__(self, horizon: int = 5) -> None:
+    def __init__(self, horizon=5):
         self.observation_space = spaces.Box(-1, 1, (2,))
         self.action_space = spaces.Box(LOW, HIGH)
         self._horizon = horizon
         self._n_steps = 0
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self._n_steps = 0
         return self._aim(), {}
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action):
         if not self.action_space.contains(np.asarray(action, np.float32)):
             raise ValueError(f"{action} is not in {self.action_space}")
         unit = (action - (LOW + HIGH) / 2) / ((HIGH - LOW) / 2)
@@ -40,7 +38,7 @@ class Aiming(gymnasium.Env[Any, Any]):
         self._n_steps += 1
         return self._aim(), float(1 - 2 * distance), self._n_steps == self._horizon, False, {}
 
-    def _aim(self) -> Any:
+    def _aim(self):
         self._direction = self.np_random.uniform(-1, 1, 2).astype(np.float32)
         return self._direction
 
@@ -57,13 +55,13 @@ class Recalling(gymnasium.Env[Any, Any]):
     observation_space = spaces.Box(-1, 1, (2,))
     action_space = spaces.Box(-1, 1, (1,))
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self._direction = 2 * self.np_random.integers(2) - 1
         self._n_steps = 0
         return np.array([self._direction, 0], np.float32), {}
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action):
         aim = 0.8 * self._direction * (self._n_steps == 3)
         self._n_steps += 1
         observation = np.array([0, self._n_steps == 3], np.float32)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Leave out variants, unless seeds are given, and let learning take longer than other tests."""
     variants = []
     for item in items:

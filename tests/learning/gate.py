@@ -4,8 +4,6 @@
 they learn worse. With ``--keep`` they become the baseline instead, small csv files of two columns.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

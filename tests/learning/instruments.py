@@ -1,7 +1,5 @@
 """A gymnasium environment with observations and actions of several parts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium
@@ -32,7 +30,7 @@ class Instruments(gymnasium.Env[Any, Any]):
         horizon: steps of an episode.
     """
 
-    def __init__(self, actions: str = "multi_discrete", horizon: int = 8) -> None:
+    def __init__(self, actions="multi_discrete", horizon=8):
         self.observation_space = spaces.Dict(
             {
                 "lamp": spaces.Discrete(2),
@@ -44,12 +42,12 @@ class Instruments(gymnasium.Env[Any, Any]):
         self._horizon = horizon
         self._n_steps = 0
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self._n_steps = 0
         return self._show(), {}
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action):
         if not self.action_space.contains(action):
             raise ValueError(f"{action} is not in {self.action_space}")
         if isinstance(action, dict):
@@ -62,7 +60,7 @@ class Instruments(gymnasium.Env[Any, Any]):
         self._n_steps += 1
         return self._show(), reward, self._n_steps == self._horizon, False, {}
 
-    def _show(self) -> dict[str, Any]:
+    def _show(self):
         self._third = int(self.np_random.integers(3))
         self._points_right = int(self.np_random.integers(2))
         self._is_lit = int(self.np_random.integers(2))

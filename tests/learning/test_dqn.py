@@ -1,4 +1,4 @@
-"""DQN, C51, PQN and discrete SAC solve a vector or a pixel task, each in well under a minute.
+"""DQN and its kin, PQN and discrete SAC solve a vector or a pixel task, each within a minute.
 
 All run with ``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``. With the other tests run DQN
 and Rainbow on vectors (``test_masks``) and recurrent PQN (``test_r2d1``).
@@ -11,16 +11,21 @@ import pytest
 
 from rlpyt.agents.dqn.atari.atari_catdqn_agent import AtariCatDqnAgent
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
-from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent, MlpPqnAgent
+from rlpyt.agents.dqn.atari.atari_iqn_agent import AtariIqnAgent
+from rlpyt.agents.dqn.atari.atari_qrdqn_agent import AtariQrDqnAgent
+from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent, MlpDqnAgent, MlpPqnAgent, MlpQrDqnAgent
 from rlpyt.agents.qpg.sac_discrete_agent import DiscreteSacAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
-from rlpyt.algos.dqn.munchausen import MunchausenDQN
+from rlpyt.algos.dqn.iqn import IQN
+from rlpyt.algos.dqn.munchausen import MunchausenDQN, MunchausenIQN
 from rlpyt.algos.dqn.pqn import PQN
+from rlpyt.algos.dqn.qr_dqn import QRDQN
 from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Catch
 from rlpyt.models.autocast import Autocast
+from rlpyt.models.dqn.atari_catdqn_model import AtariCatDqnModel
 from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
 from rlpyt.runners.callbacks import Callback, mean_return
 from rlpyt.runners.minibatch_rl import MinibatchRlEval
@@ -106,8 +111,9 @@ MUNCHAUSEN = {"double_dqn": False, "n_step_return": 1}
         (DQN, MlpDqnAgent, {"prioritized_replay": True}),
         (CategoricalDQN, MlpCatDqnAgent, {"V_min": 0, "V_max": 100, "replay_ratio": 16}),
         (MunchausenDQN, MlpDqnAgent, MUNCHAUSEN),
+        (QRDQN, partial(MlpQrDqnAgent, n_quantiles=32), {}),
     ],
-    ids=["dqn", "dqn-prioritized", "categorical", "munchausen"],
+    ids=["dqn", "dqn-prioritized", "categorical", "munchausen", "qr_dqn"],
 )
 def test_cartpole(AlgoCls, AgentCls, settings, seed):
     best = best_return(
@@ -157,6 +163,11 @@ def test_cartpole_by_sac_discrete(seed):
     assert best >= 475, "random actions reach 20"
 
 
+EXTENSIONS = {"double_dqn": True, "prioritized_replay": True, "n_step_return": 3}
+FRACTIONS = {"n_tau": 8, "n_target_tau": 8}
+NOISY_AGENT = partial(AtariCatDqnAgent, ModelCls=partial(AtariCatDqnModel, noisy=True))
+
+
 @pytest.mark.variant
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
@@ -166,8 +177,15 @@ def test_cartpole_by_sac_discrete(seed):
         (DQN, AtariDqnAgent, {"prioritized_replay": True, "double_dqn": True}),
         (CategoricalDQN, AtariCatDqnAgent, {"V_min": -1, "V_max": 1}),
         (DQN, partial(AtariDqnAgent, ModelCls=Autocast(AtariDqnModel)), {}),
+        (CategoricalDQN, NOISY_AGENT, {"V_min": -1, "V_max": 1, **EXTENSIONS}),
+        (QRDQN, partial(AtariQrDqnAgent, n_quantiles=32), {}),
+        (IQN, partial(AtariIqnAgent, n_tau=8), FRACTIONS),
+        (MunchausenIQN, partial(AtariIqnAgent, n_tau=8), FRACTIONS),
     ],
-    ids=["dqn", "dqn-prioritized-double", "categorical", "bfloat16"],
+    ids=[
+        *("dqn", "dqn-prioritized-double", "categorical", "bfloat16"),
+        *("rainbow", "qr_dqn", "iqn", "munchausen_iqn"),
+    ],
 )
 def test_catch(AlgoCls, AgentCls, settings, seed):
     # Two frames of 20 x 10 pixels, and the networks for images with smaller kernels.

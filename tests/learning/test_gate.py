@@ -3,8 +3,6 @@
 All run with ``RLPYT_LEARNING_SEEDS=0 pytest tests/learning``.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

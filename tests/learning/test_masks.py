@@ -4,8 +4,6 @@ DQN runs with the other tests, with one seed; the rest, and more seeds, with
 ``RLPYT_LEARNING_SEEDS=0,1,2 pytest tests/learning``.
 """
 
-import os
-
 import pytest
 import torch
 import torch._dynamo
@@ -22,14 +20,12 @@ from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
-from rlpyt.runners.callbacks import Callback, mean_return
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils.logging import logger
 from tests.envs.doors import make_doors
+from tests.learning.test_dqn import SEEDS, StopWhenSolved, _quiet as _quiet
 from tests.selection import FULL
 
-SEEDS = [int(seed) for seed in os.environ.get("RLPYT_LEARNING_SEEDS", "0").split(",")]
 SMALL = {"hidden_sizes": [64]}
 LSTM = {"hidden_sizes": [32], "lstm_size": 32}
 REPLAY = {
@@ -96,18 +92,6 @@ def sac():
 VARIANTS = [rainbow, ppo, qr_dqn, iqn, r2d1, pqn, a2c, ppo_lstm, sac]
 
 
-class StopWhenSolved(Callback):
-    """Remembers the best mean return of an evaluation, and stops at a good one."""
-
-    def __init__(self, threshold):
-        self.threshold, self.best = threshold, 0.0
-
-    def on_eval(self, runner, itr, traj_infos):
-        self.best = max(self.best, mean_return(traj_infos))
-        if self.best >= self.threshold:
-            runner.stop()
-
-
 def train(RunnerCls, algo, agent, **kwargs):
     sampler = SerialSampler(
         EnvCls=make_doors,
@@ -119,9 +103,7 @@ def train(RunnerCls, algo, agent, **kwargs):
         eval_max_steps=5 * 200,
     )
     affinity = {"master_torch_threads": 1}
-    with logger.using(logger.Logger()):
-        logger.disable()
-        RunnerCls(algo=algo, agent=agent, sampler=sampler, affinity=affinity, **kwargs).train()
+    RunnerCls(algo=algo, agent=agent, sampler=sampler, affinity=affinity, **kwargs).train()
 
 
 def learn(algo, agent, **kwargs):

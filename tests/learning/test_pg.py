@@ -109,7 +109,7 @@ def make_instruments(actions):
 @pytest.mark.parametrize(
     ("AgentCls", "sizes", "actions"),
     [
-        (GenericFfAgent, {}, "dict"),
+        variant(GenericFfAgent, {}, "dict"),
         variant(GenericFfAgent, {}, "multi_discrete"),
         variant(GenericLstmAgent, {"lstm_size": 32}, "dict"),
         variant(GenericLstmAgent, {"lstm_size": 32}, "multi_discrete"),
