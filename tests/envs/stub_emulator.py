@@ -23,7 +23,7 @@ class StubEmulator:
         return 210, 160
 
     def getScreen(self, out: Any) -> None:  # noqa: N802
-        out[...] = self.n_frames
+        out[...] = self.n_frames % 256
 
     getScreenGrayscale = getScreen  # noqa: N815
 

@@ -91,16 +91,3 @@ def test_tmaze_standing_still_ends_by_a_timeout():
     assert [step.done for step in steps] == [False] * (env.horizon - 1) + [True]
     assert steps[-1].env_info.timeout
     assert np.allclose([step.reward for step in steps], -0.1)
-
-
-def test_state_is_a_copy():
-    env = Catch()
-    env.seed(0)
-    env.reset()
-    state = env.state_dict()
-    before = state["values"]["_obs"].copy()
-    env.step(0)
-    assert np.array_equal(state["values"]["_obs"], before)
-    env.load_state_dict(state)
-    env.step(0)
-    assert np.array_equal(state["values"]["_obs"], before)

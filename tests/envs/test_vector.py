@@ -268,21 +268,6 @@ def test_atari_is_cut_at_its_horizon_and_goes_on_dense(mode):
         assert changed.tolist() == step.done.tolist()
 
 
-def test_a_lost_life_ends_the_learners_episode_and_not_the_game():
-    steps = play(atari(clip_reward=True), 400)
-    done = np.stack([step.done for step in steps])
-    over = np.stack([step.env_info.traj_done for step in steps])
-    lives = np.stack([step.env_info.lives for step in steps])
-    assert over.any()
-    assert not (over & ~done).any()
-    assert (done & ~over).sum() >= 4 * over.sum()  # Five lives.
-    assert (lives[over] == 0).all()
-    assert (lives[done & ~over] > 0).all()
-    for step in steps:
-        changed = (step.next_inputs != step.observation).any(axis=(1, 2, 3))
-        assert not (changed & ~step.env_info.traj_done).any()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("game", "kwargs"),

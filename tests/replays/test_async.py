@@ -13,10 +13,9 @@ from rlpyt.core.records import AgentSamples, Samples
 from rlpyt.replays.async_ import BatchQueue
 from rlpyt.replays.non_sequence.prioritized import AsyncPrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer
-from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
 from rlpyt.utils.buffer import np_mp_array_spawn
 from rlpyt.utils.shared_array import shared_memory_for
-from tests.replays.cells import WithPriorities, assert_same, cells, go_on
+from tests.replays.cells import assert_same, cells, go_on
 from tests.replays.test_subclasses import samples
 from tests.selection import FULL, pairs_of, selected
 from tests.waiting import wait_until
@@ -114,49 +113,10 @@ def test_frozen_it_is_no_copy_and_nobody_writes():
     assert shared.t == (18 + 7) % shared.T
 
 
-def test_tree_equals_its_counterpart():
-    rng = np.random.default_rng(0)
-    kwargs = {"enable_input_priorities": True, "input_priority_shift": 1}
-    shared, other = (cls(20, 2, 3, 1, 0.5, **kwargs) for cls in (AsyncSumTree, SumTree))
-    assert (shared.async_, other.async_) == (True, False)
-    shared.rng, other.rng = (np.random.default_rng(1) for _ in range(2))
-    for n in (8, 3, 20, 0, 6):
-        priorities = rng.random((n, 2)) if n % 2 == 0 else None
-        for tree in (shared, other):
-            tree.advance(n, priorities)
-        assert_same(shared.sample(5), other.sample(5))
-        values = rng.random(5)
-        for tree in (shared, other):
-            tree.update_batch_priorities(values)
-        np.testing.assert_array_equal(shared.tree, other.tree)
-        assert shared.async_t.value == other.t
-    for tree in (shared, other):
-        tree.reset()
-        tree.advance(6)
-    np.testing.assert_array_equal(shared.tree, other.tree)
-
-
 def make(cls=AsyncUniformReplayBuffer, **kwargs):
     buffer = cls(example=samples()[0, 0], size=20, B=1, **kwargs)
     buffer.append_samples(samples())
     return buffer
-
-
-def test_parts_that_are_shared():
-    buffer = make(AsyncPrioritizedReplayBuffer)
-    assert buffer.async_
-    assert type(buffer.priority_tree) is AsyncSumTree
-    assert (buffer.async_t.value, buffer._async_buffer_full.value) == (8, False)
-    buffer.append_samples(samples(T=15))
-    assert (buffer.async_t.value, buffer._async_buffer_full.value) == (3, True)
-
-
-def test_cursor_of_others_is_pulled():
-    buffer = make()
-    with buffer.rw_lock.write_lock:
-        buffer.async_t.value, buffer._async_buffer_full.value = 5, True
-    assert buffer.sample_batch(100).action.shape == (100,)
-    assert (buffer.t, buffer._buffer_full) == (5, True)
 
 
 def test_subclass_that_reads_and_writes_the_storage_itself():
@@ -181,25 +141,6 @@ def test_subclass_that_reads_and_writes_the_storage_itself():
     assert buffer.sample_batch(5).action.shape == (5,)
 
 
-def test_a_refused_batch_changes_nothing():
-    buffer = make(AsyncPrioritizedReplayBuffer, input_priorities=True)
-    before = buffer.state_dict()
-    bad = samples(T=3, B=2), WithPriorities(np.ones(7), samples())
-    bad += (WithPriorities(-np.ones((8, 1)), samples()), samples(T=21))
-    for batch in bad:
-        with pytest.raises(ValueError, match=r"\[T',|finite and not|at once"):
-            buffer.append_samples(batch)
-    np.testing.assert_equal(buffer.state_dict(), before)
-
-
-def test_priorities_are_refused_before_rows_are_written():
-    """The rows used to be there then, and the tree behind them."""
-    buffer = make(AsyncPrioritizedReplayBuffer)
-    with pytest.raises(ValueError, match="input_priorities=True"):
-        buffer.append_samples(WithPriorities(np.ones((8, 1)), samples()))
-    assert buffer.t == buffer.priority_tree.t == 8
-
-
 def test_an_error_while_rows_are_written_makes_the_buffer_useless():
     class Failing(AsyncUniformReplayBuffer):
         def compute_returns(self, T):
@@ -213,11 +154,6 @@ def test_an_error_while_rows_are_written_makes_the_buffer_useless():
     for call in (lambda: buffer.append_samples(samples()), lambda: buffer.sample_batch(1)):
         with pytest.raises(RuntimeError, match="ended or failed while it wrote"):
             call()
-
-
-def test_uniform_buffers_have_no_priorities():
-    with pytest.raises(NotImplementedError, match="AsyncUniformReplayBuffer has no priorities"):
-        make().update_batch_priorities(np.ones(3))
 
 
 def test_memory_that_only_forks_inherit_is_not_copied_in_silence(monkeypatch):

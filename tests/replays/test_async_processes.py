@@ -1,4 +1,4 @@
-"""Buffers that processes share, between processes: every way to start one, stress, and kills."""
+"""Buffers that processes share, between processes: draws, stress, and kills."""
 
 import multiprocessing as mp
 import os
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer
 from tests.replays.cells import (
@@ -19,7 +18,6 @@ from tests.replays.cells import (
     DEFAULT,
     Cell,
     Samples,
-    WithPriorities,
     cells,
     fill_with_magic,
 )
@@ -30,57 +28,13 @@ WAIT_S = 60.0
 fork = mp.get_context("fork")
 
 
-@pytest.fixture(params=["fork", *["spawn"] * FULL])
-def context(request):
-    """The default context, set to each start method."""
-    before = mp.get_start_method(allow_none=True)
-    mp.set_start_method(request.param, force=True)
-    yield mp.get_context()
-    mp.set_start_method(before, force=True)
-
-
 def run(process):
     process.start()
     process.join(WAIT_S)
     assert process.exitcode == 0
 
 
-# --- What one process does, another one sees ------------------------------------------------------
-
-PRIORITIZED = cells(is_shared=True, is_prioritized=True)
 ALL_PARTS = Cell(True, False, "frames", True, True)
-
-
-def append_and_update(buffers, batches, tell):
-    torch.set_num_threads(1)
-    for buffer, (first, second) in zip(buffers, batches):
-        buffer.append_samples(first)
-        buffer.append_samples(second)
-        buffer.sample_batch(6)
-        rows = buffer.priority_tree.prev_tree_idxs
-        buffer.update_batch_priorities(np.full(6, 7.0))
-        tell.send((buffer.t, rows, type(buffer.sample_batch(2)).__name__))
-
-
-def test_child_writes_and_parent_reads(context):
-    """All buffers in one child, since a spawned one takes seconds to import what it needs."""
-    made = [cell.make() for cell in PRIORITIZED]
-    buffers = [buffer for buffer, _, _ in made]
-    batches = []
-    for cell, (buffer, stream, _) in zip(PRIORITIZED, made):
-        buffer.append_samples(cell.samples(stream.steps(18)))
-        buffer.sample_batch(3)  # Nothing that sampling leaves behind stands in the way.
-        batches.append([cell.samples(stream.steps(n)) for n in (5, 9)])
-    listen, tell = context.Pipe(duplex=False)
-    run(context.Process(target=append_and_update, args=(buffers, batches, tell)))
-    for cell, buffer in zip(PRIORITIZED, buffers):
-        t, drawn, batch_class = listen.recv()
-        assert t == buffer.async_t.value
-        assert type(buffer.sample_batch(4)).__name__ == batch_class
-        assert buffer.t == t == (18 + 5 + 9) % buffer.T
-        values = buffer.priority_tree.tree[drawn]
-        np.testing.assert_allclose(values, 7.0**buffer.alpha, err_msg=str(cell))
-        assert buffer.priority_tree.window.full
 
 
 def draw(buffer, tell, n):
@@ -231,33 +185,6 @@ def assert_tree_is_sound(tree):
     off = np.arange(tree.t - tree.off_backward, tree.t + tree.off_forward) % tree.T
     assert not tree.priorities[off].any()
     assert (np.delete(tree.priorities, off, axis=0) > 0).all()
-
-
-def append_in_turn(buffer, first, stop, turns):
-    for batch in range(first, stop, 2):
-        samples = steps_of(batch)
-        assert turns[first].acquire(timeout=WAIT_S)
-        buffer.append_samples(WithPriorities(1.0 + samples.note % 5, samples))
-        turns[1 - first].release()
-
-
-def test_input_priorities_of_two_writers():
-    """Each used to know only its own, and put the default in place of the other's."""
-    kwargs = {"alpha": 1.0, "input_priorities": True, "default_priority": 1000.0}
-    example, turns = steps_of(0)[0, 0], (fork.Semaphore(1), fork.Semaphore(0))
-    buffer = ALL_PARTS.cls(example=example, size=120, B=N_ENVS, n_step_return=N_STEP, **kwargs)
-    writers = [
-        fork.Process(target=append_in_turn, args=(buffer, i, N_BATCHES, turns)) for i in (0, 1)
-    ]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(WAIT_S)
-        assert writer.exitcode == 0
-    leaves = buffer.priority_tree.priorities
-    on = leaves > 0
-    assert on.sum() == (60 - N_STEP - 2) * N_ENVS
-    np.testing.assert_array_equal(leaves[on], 1.0 + buffer.samples.note[on] % 5)
 
 
 def test_priorities_of_rows_that_another_process_wrote_anew():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
-from rlpyt.algos.dqn.iqn import IQN
-from rlpyt.algos.dqn.qr_dqn import QRDQN
-from rlpyt.algos.dqn.r2d1 import R2D1
-from rlpyt.algos.qpg.d4pg import D4PG
-from rlpyt.algos.qpg.ddpg import DDPG
-from rlpyt.algos.qpg.sac import SAC
-from rlpyt.algos.qpg.sac_v import SAC_V
-from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.checkpoints.store import Checkpoints
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.replays import _memory, _store
 from rlpyt.replays.non_sequence.time_limit import TlUniformReplayBuffer
-from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.returns.n_step import discount_return_n_step
 from rlpyt.utils.buffer import buffer_to, map_buffer, torchify_buffer
 from rlpyt.utils.collections import namedarraytuple
@@ -272,24 +262,7 @@ def test_memory_that_torch_has_reserved_is_free(monkeypatch: pytest.MonkeyPatch)
     assert _memory.free_memory(torch.device("cuda", 0)) == 1200
 
 
-def test_devices_that_cannot_be_used() -> None:
-    example = SamplesToBuffer(*np.zeros(4, np.float32))
-    with pytest.raises(ValueError, match="device is 'no-such-device'"):
-        UniformReplayBuffer(example=example, size=20, B=2, device="no-such-device")
-    with pytest.raises(ValueError, match="device is 'cpu'"):
-        AsyncUniformReplayBuffer(example=example, size=20, B=2, device="cpu")
-
-
 # --- The setting of algorithms --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "AlgoCls",
-    [DQN, CategoricalDQN, QRDQN, IQN, R2D1, DDPG, TD3, partial(D4PG, -1, 1), SAC, SAC_V],
-)
-def test_replay_device_is_a_setting(AlgoCls: Any) -> None:
-    assert AlgoCls(replay_device="agent").replay_device == "agent"
-    assert AlgoCls().replay_device is None
 
 
 def agent_on(device: str) -> Any:

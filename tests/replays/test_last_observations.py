@@ -106,17 +106,6 @@ def test_real_ends_stay_ends() -> None:
     assert (batch.bootstrap_steps == 3).all()
 
 
-def test_state() -> None:
-    buffers = [
-        TlUniformReplayBuffer(example=example(), size=24, B=1, n_step_return=3) for _ in range(2)
-    ]
-    buffers[0].append_samples(episodes(0, 20, 5, True))
-    buffers[1].load_state_dict(buffers[0].state_dict())
-    a, b = (buffer.read_batch(np.arange(2, 12), np.zeros(10, int)) for buffer in buffers)
-    assert (a.target_inputs.observation < 0).any()
-    assert (a.target_inputs.observation == b.target_inputs.observation).all()
-
-
 def test_frame_buffers_leave_them_out() -> None:
     record = example()._replace(
         observation=np.zeros((2, 3, 3), np.uint8), last_observation=np.zeros((2, 3, 3), np.uint8)

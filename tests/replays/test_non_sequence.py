@@ -1,19 +1,17 @@
-"""Single-transition buffers: values by hand, extra fields, frames, and what they refuse."""
+"""Single-transition buffers: types, priorities, records, and frames that are stored once."""
 
 import numpy as np
 import pytest
 import torch
 
-from rlpyt.core.records import AgentInputs, SamplesFromReplay, SamplesToBuffer
+from rlpyt.core.records import SamplesToBuffer
 from rlpyt.replays.non_sequence.frame import PrioritizedReplayFrameBuffer, UniformReplayFrameBuffer
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
-from rlpyt.replays.non_sequence.time_limit import (
-    TlUniformReplayBuffer,
-)
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.utils.collections import namedarraytuple
-from rlpyt.utils.seed import set_seed
-from tests.replays.cells import Pixels, WithPriorities
+from tests.replays.cells import WithPriorities
+from tests.replays.test_sequence import make as sequences
 
 SamplesTl = namedarraytuple("SamplesTl", [*SamplesToBuffer._fields, "timeout"])
 
@@ -41,26 +39,6 @@ def uniform(size=10, B=1, cls=UniformReplayBuffer, **kwargs):
     return cls(example=scalar_example(record), size=size, B=B, **kwargs)
 
 
-def test_transition_by_hand():
-    buffer = uniform(n_step_return=3, discount=0.5)
-    buffer.append_samples(scalar_samples(9, done=(2, 5)))
-    batch = buffer.extract_batch(np.array([3, 4, 1]), np.zeros(3, int))
-    assert type(batch) is SamplesFromReplay
-    assert type(batch.agent_inputs) is AgentInputs
-    assert batch.agent_inputs.observation[:, 0].tolist() == [3, 4, 1]
-    assert batch.agent_inputs.prev_action.tolist() == [0, 3, 0]
-    assert batch.agent_inputs.prev_reward.tolist() == [0, 3, 0]
-    assert batch.action.tolist() == [3, 4, 1]
-    assert batch.return_.tolist() == [3 + 2 + 1.25, 4 + 2.5, 1 + 1]
-    assert batch.done.tolist() == [False, False, False]
-    assert batch.done_n.tolist() == [True, True, True]
-    assert batch.target_inputs.observation[:, 0].tolist() == [6, 7, 4]
-    assert batch.target_inputs.prev_action.tolist() == [5, 6, 3]
-    assert batch.target_inputs.prev_reward.tolist() == [5, 6, 3]
-    assert batch.return_.dtype == torch.float32
-    assert batch.done_n.dtype == torch.bool
-
-
 @pytest.mark.parametrize("device", [None, "cpu"])
 def test_an_episode_begins_with_the_null_action(device):
     Action = namedarraytuple("Action", ["turn", "gas"])
@@ -77,15 +55,6 @@ def test_an_episode_begins_with_the_null_action(device):
     assert batch.agent_inputs.prev_reward.tolist() == [1, 0]
     assert batch.action.turn.tolist() == [2, 3]
     assert buffer.samples.action.turn[2] == 2, "the storage is not changed"
-
-
-def test_append_returns_what_it_wrote():
-    buffer = uniform()
-    assert buffer.append_samples(scalar_samples(6)) == (6, slice(0, 6))
-    n_rows, rows = buffer.append_samples(scalar_samples(6))
-    assert n_rows == 6
-    assert rows.tolist() == [6, 7, 8, 9, 0, 1]
-    assert (buffer.t, buffer._buffer_full, buffer.size) == (2, True, 10)
 
 
 @pytest.mark.parametrize("reward", [np.int64(0), np.float16(0), np.float32(0), np.float64(0)])
@@ -116,39 +85,6 @@ def test_batches_are_not_views_of_the_storage_or_of_each_other():
     assert buffer.samples.action[:6, 0].tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_unique_batches():
-    buffer = uniform(cls=PrioritizedReplayBuffer, unique=True)
-    buffer.append_samples(scalar_samples(6))
-    assert sorted(buffer.sample_batch(4).action.tolist()) == [1, 2, 3, 4]
-    with pytest.raises(ValueError, match="only 4"):
-        buffer.sample_batch(5)
-
-
-def nested_samples(T, B):
-    rng = np.random.default_rng(0)
-    observation = Pixels(rng.random((T, B, 2, 3)), rng.random((T, B, 4)).astype(np.float32))
-    action = Pixels(rng.random((T, B)), None)
-    return SamplesToBuffer(observation, action, rng.random((T, B)), rng.random((T, B)) < 0.3)
-
-
-@pytest.mark.parametrize("cls", [UniformReplayBuffer, PrioritizedReplayBuffer])
-def test_observations_and_actions_may_be_records(cls):
-    samples = nested_samples(8, 2)
-    buffer = cls(example=samples[0, 0], size=20, B=2)
-    buffer.append_samples(samples)
-    batch = buffer.extract_batch([3, 5], [1, 0])
-    observation = batch.agent_inputs.observation
-    assert type(observation) is Pixels
-    np.testing.assert_array_equal(observation.image, samples.observation.image[[3, 5], [1, 0]])
-    target = batch.target_inputs.observation
-    np.testing.assert_array_equal(target.state, samples.observation.state[[4, 6], [1, 0]])
-    before = samples[[2, 4], [1, 0]]
-    np.testing.assert_array_equal(
-        batch.agent_inputs.prev_action.image, before.action.image * ~before.done
-    )
-    assert batch.action.state is None
-
-
 def frame_example(observation):
     return scalar_example()._replace(observation=observation)
 
@@ -161,23 +97,10 @@ def test_frames_are_stored_once():
     assert np.shares_memory(buffer.samples_new_frames, buffer.samples_frames)
     assert (buffer.n_frames, buffer.off_forward, buffer.off_backward) == (4, 3, 1)
     assert buffer.samples._fields == ("action", "reward", "done")
-    with pytest.raises(ValueError, match=r"\(2, 4, 6, 5\)"):
-        buffer.append_samples(frame_example(np.zeros((3, 2, 4, 5, 6), np.uint8)))
 
 
 def scalar_fields(T, B):
     return {k: v for k, v in scalar_samples(T, B).items() if k != "observation"}
-
-
-@pytest.mark.parametrize("cls", [UniformReplayBuffer, PrioritizedReplayBuffer])
-def test_draws_are_reproducible_by_set_seed(cls):
-    actions = []
-    for seed in (5, 5, 6):
-        set_seed(seed)
-        buffer = cls(example=scalar_example(), size=1000, B=2)
-        buffer.append_samples(scalar_samples(400, B=2))
-        actions.append(buffer.sample_batch(50).action.tolist())
-    assert actions[0] == actions[1] != actions[2]
 
 
 def filled(cls, n=8, B=2, **kwargs):
@@ -186,9 +109,17 @@ def filled(cls, n=8, B=2, **kwargs):
     return buffer
 
 
-def test_entries_without_error_are_still_drawn():
-    # A priority of zero used to switch an entry off for ever, and a run without errors stopped.
-    buffer = filled(PrioritizedReplayBuffer)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: filled(PrioritizedReplayBuffer),
+        lambda: sequences(PrioritizedSequenceReplayBuffer, 40, input_priorities=True),
+    ],
+)
+def test_entries_without_error_are_still_drawn(make):
+    # A priority of zero used to switch an entry off for ever, and a run without errors stopped;
+    # weights of sequences were infinite.
+    buffer = make()
     for _ in range(3):
         buffer.sample_batch(12)
         buffer.update_batch_priorities(torch.zeros(12))
@@ -202,28 +133,10 @@ def test_entries_that_come_with_a_priority_of_zero_are_drawn():
     assert set(buffer.sample_batch(200).action.tolist()) == {1, 2, 3, 4}
 
 
-def test_environments_are_counted_from_the_end_or_refused():
-    # Another row of another environment used to be read.
+def test_environments_are_counted_from_the_end():
     buffer = filled(UniformReplayBuffer)
     buffer.samples.action[:, 1] += 100
     assert buffer.extract_batch([3], [-1]).action.item() == 103
-    with pytest.raises(IndexError, match="B_idxs are from 0 to 5: choose from -2 to 1"):
-        buffer.extract_batch([3, 3], [0, 5])
-    with pytest.raises(IndexError, match="B_idxs are from -3 to -3"):
-        buffer.extract_observation(np.array([3]), np.array([-3]))
-
-
-def test_records_without_fields_within_an_observation():
-    Empty = namedarraytuple("Empty", [])
-    Parts = namedarraytuple("Parts", ["image", "nothing"])
-    example = scalar_example()._replace(observation=Parts(np.zeros(2, np.float32), Empty()))
-    buffer = UniformReplayBuffer(example=example, size=10, B=1)
-    samples = scalar_samples(4)
-    image = np.ones((4, 1, 2), np.float32)
-    buffer.append_samples(samples._replace(observation=Parts(image, Empty())))
-    observation = buffer.sample_batch(3).agent_inputs.observation
-    assert observation.image.shape == (3, 2)
-    assert len(observation.nothing) == 0
 
 
 def episode_stacks(rng, T):
@@ -365,73 +278,3 @@ def test_stacks_that_repeat_the_first_frame_are_stored(n_rows, device):
     read = np.asarray(buffer.extract_observation(*rows))
     np.testing.assert_array_equal(read, stacks[12:, 0])
     assert buffer.repeats_first
-
-
-# --- What is refused ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("cls", [UniformReplayBuffer, PrioritizedReplayBuffer])
-def test_settings_that_cannot_work(cls):
-    bad = [{"size": 8, "B": 4, "n_step_return": 3}, {"size": 0}, {"B": 0}, {"n_step_return": 0}]
-    if cls is PrioritizedReplayBuffer:
-        bad += [{"alpha": -1}, {"alpha": 1.5}, {"default_priority": 0}, {"default_priority": None}]
-    for settings in bad:
-        name, value = next(iter(settings.items()))
-        with pytest.raises(ValueError, match="size" if value == 8 else f"{name} is {value}"):
-            uniform(cls=cls, **settings)
-    with pytest.raises(TypeError, match="surprise"):
-        uniform(cls=cls, surprise=1)
-
-
-def test_examples_that_do_not_fit():
-    Named = namedarraytuple("Named", [*SamplesToBuffer._fields, "return_"])
-    with pytest.raises(ValueError, match="return_"):
-        UniformReplayBuffer(Named(*scalar_example(), np.float32(0)), 10, 1)
-    with pytest.raises(ValueError, match="timeout"):
-        TlUniformReplayBuffer(example=scalar_example(), size=100, B=1)
-    for observation in (np.zeros(3, np.float32), np.float32(0), Pixels(0, 1)):
-        with pytest.raises(ValueError, match="UniformReplayBuffer"):
-            UniformReplayFrameBuffer(example=frame_example(observation), size=100, B=1)
-
-
-@pytest.mark.parametrize("cls", [UniformReplayBuffer, PrioritizedReplayBuffer])
-def test_samples_that_do_not_fit_change_nothing(cls):
-    buffer = filled(cls, n=4)
-    good = scalar_samples(3, B=2)
-    Swapped = namedarraytuple("Swapped", ["action", "observation", "reward", "done"])
-    for bad, named in (
-        (scalar_samples(3, B=1), "B=2"),
-        (good._replace(action=np.zeros((2, 2), int)), "action"),
-        (scalar_samples(21, B=2), "21 rows"),
-        (scalar_samples(3, B=2, cls=SamplesTl), "timeout"),
-        (good._replace(action=None), "action"),
-        (Swapped(good.action, good.observation, good.reward, good.done), "order"),
-        *[(WithPriorities(1.0, good), "input_priorities")] * (cls is PrioritizedReplayBuffer),
-    ):
-        with pytest.raises(ValueError, match=named):
-            buffer.append_samples(bad)
-    assert buffer.t == 4
-    assert not buffer.samples.reward[4:].any()
-    with pytest.raises(ValueError, match="min_steps_learn"):
-        uniform(cls=cls).sample_batch(2)
-
-
-@pytest.mark.parametrize("alpha", [0, 0.6])  # With 0 all of them used to become 1.
-def test_bad_priorities(alpha):
-    buffer = filled(PrioritizedReplayBuffer, alpha=alpha, input_priorities=True)
-    buffer.sample_batch(2)
-    for bad in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="finite"):
-            buffer.update_batch_priorities(torch.tensor([1.0, bad]))
-        # The samples used to be stored without the tree following.
-        with pytest.raises(ValueError, match="finite"):
-            buffer.append_samples(WithPriorities(bad, scalar_samples(6, B=2)))
-    assert (buffer.t, buffer.priority_tree.t) == (8, 8)
-
-
-@pytest.mark.parametrize(("T_idx", "B_idx"), [(20, 0), (-1, 0), (0, 2), (0, -1)])
-def test_frame_indexes_out_of_range(T_idx, B_idx):
-    stack = np.zeros((4, 6, 5), np.uint8)
-    buffer = UniformReplayFrameBuffer(example=frame_example(stack), size=40, B=2)
-    with pytest.raises(IndexError, match=r"\(20, 2\)"):
-        buffer.extract_observation(np.array([1, T_idx]), np.array([0, B_idx]))

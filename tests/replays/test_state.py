@@ -1,6 +1,5 @@
 """A buffer continues from its state as if nothing had happened, and carries fields of the user."""
 
-import itertools
 import pickle
 
 import numpy as np
@@ -9,11 +8,13 @@ import pytest
 from rlpyt.checkpoints import arrays as checkpoint_arrays
 from rlpyt.checkpoints.store import Checkpoints
 from rlpyt.utils.collections import namedarraytuple
+from tests.refused import assert_refused
 from tests.replays.cells import Cell, Pixels, assert_same, cells, go_on
 
 CELLS = [cell for cell in cells(is_shared=False) if cell.storage != "dict"]
 UNIFORM, PRIORITIZED, FRAMES = CELLS[0], cells(is_prioritized=True)[0], cells(storage="frames")[0]
 SEQUENCES = cells(is_sequence=True, is_prioritized=True)[0]
+STATES = cells(is_sequence=True, is_prioritized=False)[0]
 
 
 def made(cell, n_appends, **settings):
@@ -23,9 +24,7 @@ def made(cell, n_appends, **settings):
     return buffer, stream
 
 
-@pytest.mark.parametrize(
-    "cell", [c for c in cells(knows_time_limits=False) if c.storage != "dict"], ids=str
-)
+@pytest.mark.parametrize("cell", [c for c in CELLS if not c.knows_time_limits], ids=str)
 def test_checkpoints_hold_it_however_often_it_changed_in_between(cell, tmp_path, monkeypatch):
     """Although only segments that changed are written; also by a run that was resumed."""
     monkeypatch.setattr(checkpoint_arrays, "SMALLEST_SEGMENT", 100)
@@ -66,16 +65,16 @@ def test_rows_that_a_subclass_changes_by_hand_are_saved(tmp_path):
 
 
 def intervals(cell):
-    return (0, 1, 4) if cell.is_sequence else (1,)
+    return (4, 1, 0) if cell.is_sequence else (1, 1)
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_round_trip_in_the_middle(cell):
-    for n_appends, interval in itertools.product((0, 1, 2, 9), intervals(cell)):
+    for n_appends, interval in zip((2, 9, 0), intervals(cell)):
         buffer, stream = made(cell, n_appends, T=40, interval=interval)
         other, _ = made(cell, 7, T=40, interval=interval, seed=1)
         other.load_state_dict(pickle.loads(pickle.dumps(buffer.state_dict())))
-        for _ in range(6):
+        for _ in range(4):
             assert_same(*go_on(cell, [buffer, other], stream))
 
 
@@ -91,43 +90,42 @@ def test_the_state_is_not_a_copy_and_has_only_what_was_written(is_sequence):
     assert all(np.shares_memory(x, buffer.stored_rows[name]) for name, x in rows.items())
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_another_shape_is_refused(cell):
-    state = made(cell, 5, T=40, interval=4)[0].state_dict()
-    changes = [({"T": 48}, "T="), ({"B": 4}, "B=2"), ({"n_step": 1}, "n_step_return")]
-    if cell.is_sequence:
-        changes += [({"interval": n}, "rnn_state_interval=4|T=10") for n in (5, 0)]
-    for change, named in changes:
-        other, stream, _ = cell.make(**{"T": 40, "interval": 4, **change})
-        other.append_samples(cell.samples(stream.steps(14)))
-        with pytest.raises(ValueError, match=named):
-            other.load_state_dict(state)
-        assert other.t == 14
-
-
-def test_another_image_is_refused():
-    state = made(UNIFORM, 2)[0].state_dict()
-    with pytest.raises(ValueError, match="observation of the state is uint8"):
-        made(UNIFORM, 2, n_frames=2)[0].load_state_dict(state)
-
-
-@pytest.mark.parametrize("is_sequence", [False, True])
-def test_states_with_and_without_priorities_are_refused_by_each_other(is_sequence):
+CHANGED = [
+    *(
+        (cell, change, cell, words)
+        for cell in (UNIFORM, PRIORITIZED, SEQUENCES)
+        for change, words in (
+            ({"T": 48}, "T="),
+            ({"B": 4}, "B=2"),
+            ({"n_step": 1}, "n_step_return"),
+        )
+    ),
+    *((SEQUENCES, {"interval": n}, SEQUENCES, "T=10") for n in (5, 0)),
+    *((STATES, {"interval": n}, STATES, "rnn_state_interval=4") for n in (5, 0)),
+    (SEQUENCES, {"batch_T": 6}, SEQUENCES, "sequences of batch_T=4"),
+    (SEQUENCES, {}, PRIORITIZED, "sequences of batch_T=None"),
+    (UNIFORM, {"n_frames": 2}, UNIFORM, "observation of the state is uint8"),
     # The priorities used to be dropped in silence.
-    uniform, prioritized = (made(Cell(p, is_sequence, "whole", False, False), 3)[0] for p in (0, 1))
-    with pytest.raises(ValueError, match="no priorities"):
-        prioritized.load_state_dict(uniform.state_dict())
-    name = type(uniform).__name__
-    with pytest.raises(ValueError, match=rf"'beta', 'priority_tree'\], which {name}"):
-        uniform.load_state_dict(prioritized.state_dict())
+    *(
+        (
+            Cell(p, is_sequence, "whole", False, False),
+            {},
+            Cell(not p, is_sequence, "whole", False, False),
+            words,
+        )
+        for is_sequence in (False, True)
+        for p, words in ((True, "no priorities"), (False, "'beta' 'priority_tree' Uniform"))
+    ),
+]
 
 
-def test_priorities_of_other_sequences_are_refused():
-    state = made(SEQUENCES, 5, T=40, batch_T=5)[0].state_dict()
-    with pytest.raises(ValueError, match="sequences of batch_T=5"):
-        made(SEQUENCES, 0, T=40, batch_T=6)[0].load_state_dict(state)
-    with pytest.raises(ValueError, match="sequences of batch_T=None"):
-        made(SEQUENCES, 0)[0].load_state_dict(made(PRIORITIZED, 2)[0].state_dict())
+@pytest.mark.parametrize(("cell", "change", "of", "words"), CHANGED)
+def test_a_state_of_another_buffer_is_refused(cell, change, of, words):
+    state = made(of, 5, T=40, interval=4)[0].state_dict()
+    other, stream, _ = cell.make(**{"T": 40, "interval": 4, **change})
+    other.append_samples(cell.samples(stream.steps(14)))
+    assert_refused(lambda: other.load_state_dict(state), words)
+    assert other.t == 14
 
 
 def test_exponent_of_the_weights_is_part_of_the_state():

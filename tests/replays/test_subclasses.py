@@ -89,16 +89,6 @@ def test_overridden_sample_idxs():
     assert make(Newest).sample_batch(3).action.tolist() == [6, 5, 4]
 
 
-def test_overridden_extract_observation_serves_agent_and_target():
-    class Doubled(UniformReplayBuffer):
-        def extract_observation(self, T_idxs, B_idxs):
-            return 2 * super().extract_observation(T_idxs, B_idxs)
-
-    batch = make(Doubled).extract_batch([2, 4], [0, 0])
-    assert batch.agent_inputs.observation[:, 0].tolist() == [4, 8]
-    assert batch.target_inputs.observation[:, 0].tolist() == [6, 10]
-
-
 def test_parts_in_another_order_are_refused():
     Place = namedarraytuple("Place", ["position", "speed"])
     Other = namedarraytuple("Other", ["speed", "position"])

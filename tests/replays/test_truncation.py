@@ -7,10 +7,9 @@ import pytest
 
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.a2c import A2C
-from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.utils.logging import logger
 from tests.replays.cells import Cell, assert_same, cells, go_on, thinned_cells
-from tests.replays.test_against_naive import Pair, call, fork, random_settings
+from tests.replays.test_against_naive import Pair, call, random_settings
 from tests.selection import FULL
 
 UNIFORM = Cell(False, False, "whole", False, False)
@@ -96,32 +95,6 @@ def test_all_others_are_drawn(cell):
             pair.truncate(range(0, pair.buffer.B, 2))
 
 
-def test_by_hand():
-    """n = 2, T = 12; environment 0 has a real end at row 3, and is restarted after row 4."""
-    buffer, stream, _ = UNIFORM.make(T=12, B=2, n_step=2, done_prob=0)
-    samples = UNIFORM.samples(stream.steps(5))
-    samples.done[3, 0] = True
-    buffer.append_samples(samples)
-    buffer.truncate([0])
-    assert buffer.samples.done[:5].tolist() == [[False] * 2] * 3 + [[True, False]] * 2
-    buffer.append_samples(UNIFORM.samples(stream.steps(5)))
-    # Row 3 ends by itself; row 4 would bootstrap from what is not its next observation.
-    assert drawn_rows(buffer, 0) == {1, 2, 3, 5, 6, 7}
-    assert drawn_rows(buffer, 1) == {1, 2, 3, 4, 5, 6, 7}
-    batch = buffer.extract_batch(np.array([5]), np.array([0]))
-    assert batch.agent_inputs.prev_action.item() == 0
-    buffer.append_samples(UNIFORM.samples(stream.steps(6)))  # Rows 10, 11, 0, 1, 2, 3.
-    assert drawn_rows(buffer, 0) == {5, 6, 7, 8, 9, 10, 11, 0, 1}
-    buffer.append_samples(UNIFORM.samples(stream.steps(5)))  # Rows 4 to 8.
-    assert drawn_rows(buffer, 0) == {10, 11, 0, 1, 2, 3, 4, 5, 6}
-    assert not buffer.truncated.is_any
-
-
-def drawn_rows(buffer, b):
-    rows, envs = buffer.sample_idxs(2000)
-    return set(rows[envs == b].tolist())
-
-
 def test_of_an_environment_that_ended_by_itself_nothing_is_left_out():
     buffer, stream, _ = UNIFORM.make(T=12, done_prob=1.0)
     buffer.truncate([0, 1])  # Nothing was written yet.
@@ -167,19 +140,6 @@ def test_truncations_are_part_of_the_state(cell):
     for n_rows in (7, 7, 18, 20):
         assert_same(*go_on(cell, [buffer, other], stream, n_rows))
     assert not other.truncated.is_any
-
-
-def test_other_processes_see_it():
-    cell = Cell(False, False, "whole", False, True)
-    buffer, stream, _ = cell.make(T=12, n_step=2, done_prob=0)
-    assert isinstance(buffer, AsyncReplayBufferMixin)
-    buffer.append_samples(cell.samples(stream.steps(5)))
-    process = fork.Process(target=buffer.truncate, args=([0],))
-    process.start()
-    process.join(60)
-    assert process.exitcode == 0
-    buffer.append_samples(cell.samples(stream.steps(5)))
-    assert drawn_rows(buffer, 0) == {1, 2, 5, 6, 7}
 
 
 # --- Through the algorithm ----------------------------------------------------------------------

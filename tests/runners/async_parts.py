@@ -132,6 +132,14 @@ def shared_memory_of(pids):
     return [name for name in names for pid in pids if f"_{pid}_" in name or f"-{pid}-" in name]
 
 
+class SlowTMaze(TMaze):
+    """Slow enough for a loop to begin before the sampler has come to its end."""
+
+    def step(self, action):
+        time.sleep(0.001)
+        return super().step(action)
+
+
 class RecordingDQN(DQN):
     """Writes into ``directory`` what each optimizer draws, and what becomes of its parameters."""
 

@@ -60,11 +60,11 @@ class FaultyEnv:
         self.n_steps = state["n_steps"]
 
 
-def main(log_dir, fault, guard, WorkersCls=CpuSampler):
+def main(log_dir, fault, guard):
     runner = MinibatchRl(
         algo=(FaultyA2C if fault == "loss" else A2C)(learning_rate=1e-3),
         agent=GenericFfAgent(),
-        sampler=(WorkersCls if "reward" in fault else SerialSampler)(
+        sampler=(CpuSampler if "reward" in fault else SerialSampler)(
             EnvCls=FaultyEnv,
             env_kwargs={"fault": fault, "mark": Path(log_dir) / "mark", "id": "CartPole-v1"},
             batch_T=5,

@@ -66,46 +66,12 @@ def kill_member(label):
     return lambda runner: kill(member(runner, label))
 
 
-@pytest.mark.parametrize(
-    ("kind", "label"),
-    [
-        ("served", "sampler"),
-        ("serial", "memory copier 0"),
-        *[("serial", "sampler"), ("cpu", "sampler")] * FULL,
-    ],
-)
-def test_killed_process_ends_the_run(kind, label, tmp_path):
-    # The run used to wait for it for ever.
-    callback = AtIterationSix(kill_member(label))
-    runner = make_runner(kind, n_steps=1e6, log_interval_steps=80, callbacks=[callback])
-    caught = fails(runner, callback, tmp_path, WorkerError, f"{label}.* was ended by SIGKILL")
-    assert isinstance(caught.value, WorkerError)
-
-
 def kill_a_worker(runner):
     kill(member(runner, "sampler").children(recursive=True)[-1])
 
 
-@pytest.mark.parametrize("kind", ["cpu", *["served", "alternating"] * FULL])
-def test_killed_worker_ends_the_run_and_is_named(kind, tmp_path):
-    callback = AtIterationSix(kill_a_worker)
-    runner = make_runner(kind, n_steps=1e6, log_interval_steps=80, callbacks=[callback])
-    fails(runner, callback, tmp_path, WorkerError, r"worker \d \(environments")
-
-
-@pytest.mark.parametrize("kind", ["served", *["no_overlap"] * FULL])
-def test_killed_action_server_ends_the_run(kind, tmp_path):
-    callback = AtIterationSix(lambda runner: kill(member(runner, "sampler").children()[0]))
-    runner = make_runner(kind, n_steps=1e6, log_interval_steps=80, callbacks=[callback])
-    fails(runner, callback, tmp_path, WorkerError, "action server 0 ")
-
-
-@pytest.mark.slow
-def test_killed_optimizer_is_named_and_not_the_ones_that_waited(tmp_path):
-    """Another rank lost contact, and its own error was taken for the cause."""
-    callback = AtIterationSix(kill_member("optimizer 1"))
-    runner = make_runner(n_steps=1e6, log_interval_steps=80, callbacks=[callback], n_optimizers=3)
-    fails(runner, callback, tmp_path, WorkerError, "optimizer 1.* was ended by SIGKILL")
+def kill_an_action_server(runner):
+    kill(member(runner, "sampler").children()[0])
 
 
 def kill_who_has_the_replay_buffer(runner):
@@ -113,11 +79,45 @@ def kill_who_has_the_replay_buffer(runner):
     kill(member(runner, "memory copier 1"))
 
 
-def test_copier_that_is_killed_while_it_writes(tmp_path):
-    """The optimizer waited for the replay buffer for ever."""
-    callback = AtIterationSix(kill_who_has_the_replay_buffer)
-    runner = make_runner(n_steps=1e6, log_interval_steps=80, callbacks=[callback])
-    fails(runner, callback, tmp_path, WorkerError, "memory copier 1.* was ended by SIGKILL")
+def interrupt(runner):
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+KILLED, WORKER = ".* was ended by SIGKILL", r"worker \d \(environments"
+
+
+@pytest.mark.parametrize(
+    ("kind", "act", "match"),
+    [
+        ("served", kill_member("sampler"), "sampler" + KILLED),
+        ("serial", kill_member("memory copier 0"), "memory copier 0" + KILLED),
+        # The optimizer waited for the replay buffer for ever.
+        ("serial", kill_who_has_the_replay_buffer, "memory copier 1" + KILLED),
+        ("cpu", kill_a_worker, WORKER),
+        ("served", kill_an_action_server, "action server 0 "),
+        ("served", interrupt, None),
+        *[
+            *((kind, kill_member("sampler"), "sampler" + KILLED) for kind in ("serial", "cpu")),
+            *((kind, kill_a_worker, WORKER) for kind in ("served", "alternating")),
+            ("no_overlap", kill_an_action_server, "action server 0 "),
+        ]
+        * FULL,
+    ],
+)
+def test_killed_process_ends_the_run_and_is_named(kind, act, match, tmp_path):
+    # The run used to wait for it for ever.
+    callback = AtIterationSix(act)
+    runner = make_runner(kind, n_steps=1e6, log_interval_steps=80, callbacks=[callback])
+    error = WorkerError if match else KeyboardInterrupt
+    fails(runner, callback, tmp_path, error, match)
+
+
+@pytest.mark.slow
+def test_killed_optimizer_is_named_and_not_the_ones_that_waited(tmp_path):
+    """Another rank lost contact, and its own error was taken for the cause."""
+    callback = AtIterationSix(kill_member("optimizer 1"))
+    runner = make_runner(n_steps=1e6, log_interval_steps=80, callbacks=[callback], n_optimizers=3)
+    fails(runner, callback, tmp_path, WorkerError, "optimizer 1" + KILLED)
 
 
 # --- Processes that hang -------------------------------------------------------------------------
@@ -251,18 +251,12 @@ def test_copier_that_raises_shows_its_traceback(tmp_path):
 
 
 class BrokenUpdate(DQN):
+    """Raises an error, which may sound like a lost contact."""
+
+    error = None
+
     def _apply_optimization(self, samples, opt_info):
-        raise ZeroDivisionError("a bug of the user")
-
-
-def test_algorithm_that_raises_shows_its_own_error(tmp_path):
-    runner = make_runner(algo=BrokenUpdate(batch_size=16, **SETTINGS))
-    before, pids = descendants(), set()
-    runner.callbacks = (OnStart(pids),)
-    with pytest.raises(ZeroDivisionError, match="a bug of the user"):
-        train(runner, tmp_path)
-    assert len(pids - before) >= 3
-    assert no_process_is_left(pids - before)
+        raise self.error
 
 
 class OnStart(AtIteration):
@@ -274,10 +268,19 @@ class OnStart(AtIteration):
         self.pids |= descendants()
 
 
-def test_interrupt_ends_everything(tmp_path):
-    callback = AtIterationSix(lambda runner: os.kill(os.getpid(), signal.SIGINT))
-    runner = make_runner("served", n_steps=1e6, log_interval_steps=80, callbacks=[callback])
-    fails(runner, callback, tmp_path, KeyboardInterrupt, None)
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("a bug of the user"), RuntimeError("the service timed out")]
+)
+def test_algorithm_that_raises_shows_its_own_error(error, tmp_path):
+    runner = make_runner(algo=BrokenUpdate(batch_size=16, **SETTINGS))
+    runner.algo.error = error
+    before, pids = descendants(), set()
+    runner.callbacks = (OnStart(pids),)
+    with pytest.raises(type(error), match=str(error)) as caught:
+        train(runner, tmp_path)
+    assert not isinstance(caught.value, WorkerError)
+    assert len(pids - before) >= 3
+    assert no_process_is_left(pids - before)
 
 
 def test_nobody_outlives_a_runner_that_is_killed(tmp_path):
@@ -296,15 +299,3 @@ def test_nobody_outlives_a_runner_that_is_killed(tmp_path):
     process.join()
     assert len(pids) >= 3
     assert no_process_is_left(pids)
-
-
-class SlowService(DQN):
-    def _apply_optimization(self, samples, opt_info):
-        raise RuntimeError("the service of the user timed out")
-
-
-def test_own_errors_that_sound_like_a_lost_contact_stay_what_they_are(tmp_path):
-    runner = make_runner(algo=SlowService(batch_size=16, **SETTINGS))
-    with pytest.raises(RuntimeError, match="the service of the user timed out") as caught:
-        train(runner, tmp_path)
-    assert not isinstance(caught.value, WorkerError)

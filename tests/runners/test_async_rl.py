@@ -23,6 +23,7 @@ from tests.runners.async_parts import (
     AtIteration,
     BiasedDQN,
     RecordingDQN,
+    SlowTMaze,
     make_runner,
     values,
 )
@@ -220,12 +221,6 @@ def test_sampler_may_be_let_go_ahead(tmp_path):
     rows = train(make_runner(algo=algo, throttle_sampler=False), tmp_path)
     assert 0 <= values(rows, "CumUpdates")[-1] < 2 * (20 - 4)
     assert values(rows, "CumSteps")[-1] == 320
-
-
-class SlowTMaze(TMaze):
-    def step(self, action):
-        time.sleep(0.001)
-        return super().step(action)
 
 
 @pytest.mark.parametrize(("ratio", "updates"), [(0.25, 4), *[(4, 64), (1, 16)] * FULL])

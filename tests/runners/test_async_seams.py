@@ -6,22 +6,13 @@ import pytest
 import torch
 
 from rlpyt.core.records import TrajInfo
-from rlpyt.envs.toy import TMaze
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.utils.logging import logger
 from rlpyt.utils.synchronize import drain_queue
-from tests.runners.async_parts import make_runner, values
+from tests.runners.async_parts import SlowTMaze, make_runner, values
 from tests.runners.parts import train
 
 pytestmark = pytest.mark.timeout(60)
-
-
-class SlowTMaze(TMaze):
-    """Slow enough for the loop to begin before the sampler has come to its end."""
-
-    def step(self, action):
-        time.sleep(0.001)
-        return super().step(action)
 
 
 class OwnLoop(AsyncRl):

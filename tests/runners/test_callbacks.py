@@ -14,7 +14,6 @@ from rlpyt.runners.callbacks import Callback, ResetLayers
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.contracts.test_compile import Graphs
-from tests.runners.parts import make_runner
 
 
 class Watch(Callback):
@@ -105,10 +104,3 @@ def test_resets_are_counted_in_the_state() -> None:
     other = ResetLayers(interval_updates=16)
     other.load_state_dict(callback.state_dict())
     assert other.state_dict() == callback.state_dict()
-
-
-def test_refusals() -> None:
-    with pytest.raises(ValueError, match="ResetLayers needs one learner of Q-values"):
-        make_runner(callbacks=[ResetLayers()]).train()
-    with pytest.raises(AttributeError, match="tail"):
-        run(ResetLayers(16, layers=["tail"]))

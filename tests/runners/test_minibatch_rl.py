@@ -297,21 +297,6 @@ def test_overriding_diagnostics_as_research_code_does(tmp_path):
     del TrajInfo._my_setting
 
 
-@pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval])
-def test_resumed_run_logs_what_the_whole_run_would_have(RunnerCls, tmp_path):
-    whole = train(make_runner(RunnerCls), tmp_path / "whole")
-    train(make_runner(RunnerCls, n_steps=40, callbacks=[SaveState()]), tmp_path / "first")
-    resumed = make_runner(RunnerCls)
-    resumed.load_state_dict(load_run_state(tmp_path / "first" / "run_0" / "run_state.pkl"))
-    rows = train(resumed, tmp_path / "second")
-    n = len(rows)
-    assert n == 2
-    for key in ("CumSteps", "CumUpdates", "CumCompletedTrajs", "Iteration", "ReplayRatio"):
-        assert values(rows, "Diagnostics/" + key) == values(whole, "Diagnostics/" + key)[-n:]
-    assert values(rows, "lossAverage") == values(whole, "lossAverage")[-n:]
-    assert values(rows, "ReturnAverage") == values(whole, "ReturnAverage")[-n:]
-
-
 def test_rows_logged_after_the_saved_state_are_not_there_twice(tmp_path):
     # States saved at every second row: the third row is logged once more by the resumed run.
     train(make_runner(callbacks=[SaveState(interval_logs=2)]), tmp_path)

@@ -2,6 +2,7 @@
 
 import os
 import re
+from functools import partial
 
 import psutil
 import pytest
@@ -13,11 +14,15 @@ from rlpyt.algos.pg.a2c import A2C
 from rlpyt.envs.toy import TMaze
 from rlpyt.processes.supervisor import Supervisor, WorkerError
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
-from rlpyt.runners.callbacks import Callback, SaveBest
+from rlpyt.runners.callbacks import Callback, ResetLayers, SaveBest
+from rlpyt.runners.checkpointing import RunCheckpoints
+from rlpyt.runners.divergence import DivergenceGuard
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
+from rlpyt.runners.video import RecordVideo
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.refused import assert_refused
 from tests.runners import async_parts
 from tests.runners.async_parts import SAMPLERS, SETTINGS, SMALL, WORKERS
 from tests.runners.parts import train
@@ -166,6 +171,37 @@ def test_values_that_cannot_work(RunnerCls, name, value, named):
         make(RunnerCls, **{name: value})
 
 
+@pytest.mark.usefixtures("nothing_starts")
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        *(
+            (partial(RunCheckpoints, None, **{name: 0}), f"checkpoint_{name} is 0")
+            for name in ("interval_steps", "interval_minutes")
+        ),
+        (lambda: make(MinibatchRl).train(resume="auto"), "logger_context"),
+        (lambda: DivergenceGuard(learning_rate_factor=0), "learning_rate_factor is 0"),
+        (lambda: DivergenceGuard(collapse=0), "collapse is 0"),
+        (lambda: RecordVideo(TMaze, interval_logs=0), "interval_logs"),
+        (lambda: RecordVideo(TMaze, extension="mp4"), "extension='mp4' .gif .mp4"),
+    ],
+)
+def test_settings_of_checkpoints_and_callbacks(call, words):
+    assert_refused(call, words)
+
+
+@pytest.mark.parametrize(
+    ("algo", "callback", "words", "error"),
+    [
+        (None, DivergenceGuard(goes_back=True), "checkpoints to go back to", ValueError),
+        (A2C(), ResetLayers(), "ResetLayers needs one learner of Q-values", ValueError),
+        (None, ResetLayers(1, layers=["tail"]), "tail", AttributeError),
+    ],
+)
+def test_callbacks_that_do_not_fit_the_run(algo, callback, words, error):
+    assert_refused(make(MinibatchRl, algo=algo, callbacks=[callback]).train, words, error)
+
+
 @pytest.mark.parametrize("RunnerCls", EACH)
 @pytest.mark.parametrize("callbacks", [SaveBest(), [print], [SaveBest], [Callback(), Half()]])
 def test_callbacks_that_are_none(RunnerCls, callbacks):
@@ -186,9 +222,8 @@ def test_a_run_shorter_than_a_log_interval_logs_its_length(RunnerCls, tmp_path):
     assert "but the run takes" not in as_long
 
 
-@pytest.mark.parametrize("RunnerCls", [MinibatchRl, AsyncRl])
-def test_a_rounded_run_logs_its_length(RunnerCls, tmp_path):
-    rows = train(make(RunnerCls, n_steps=164, log_interval_steps=160), tmp_path)
+def test_a_rounded_run_logs_its_length(tmp_path):
+    rows = train(make(MinibatchRl, n_steps=164, log_interval_steps=160), tmp_path)
     assert float(rows[-1]["Diagnostics/CumSteps"]) == 320
     log = (tmp_path / "run_0" / "debug.log").read_text()
     assert "n_steps is 164, but the run takes 320: a whole number of iterations" in log
@@ -227,11 +262,7 @@ def test_parts_of_other_runners(RunnerCls, settings, named, tmp_path):
 @pytest.mark.parametrize(
     ("RunnerCls", "SamplerCls", "affinity"),
     [
-        (MinibatchRlEval, SerialSampler, ONE),
         (MinibatchRlEval, CpuSampler, WORKERS),
-        (SyncRlEval, SerialSampler, RANKS),
-        (AsyncRlEval, SAMPLERS["serial"], HALVES),
-        (AsyncRlEval, SAMPLERS["cpu"], HALVES),
         (AsyncRlEval, SAMPLERS["served"], HALVES),
     ],
 )

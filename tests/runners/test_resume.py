@@ -14,14 +14,11 @@ import psutil
 import pytest
 import torch
 
-from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.agents.pg.generic import GenericFfAgent
-from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.impala import IMPALA
 from rlpyt.checkpoints.files import CheckpointError
 from rlpyt.checkpoints.store import step_of
 from rlpyt.checkpoints.tree import decode, encode
-from rlpyt.envs import vector
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
 from rlpyt.runners.log import RunLog
@@ -31,7 +28,6 @@ from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.logging.context import logger_context
 from tests.forked import fork
 from tests.runners import async_parts, parts
@@ -84,23 +80,6 @@ def test_an_interval_in_minutes(tmp_path, monkeypatch):
     train(make_runner(callbacks=[watch]), tmp_path, checkpoint_interval_minutes=1)
     assert watch.seen >= {0, 60}
     assert 20 not in watch.seen
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "name"),
-    [
-        ({"checkpoint_interval_steps": 0}, "checkpoint_interval_steps is 0"),
-        ({"checkpoint_interval_minutes": 0}, "checkpoint_interval_minutes is 0"),
-    ],
-)
-def test_intervals_that_are_none(kwargs, name, tmp_path):
-    with pytest.raises(ValueError, match=name):
-        train(make_runner(), tmp_path, **kwargs)
-
-
-def test_checkpoints_need_a_directory():
-    with pytest.raises(ValueError, match="logger_context"):
-        make_runner().train(resume="auto")
 
 
 def test_without_arguments_nothing_is_saved(tmp_path):
@@ -176,7 +155,7 @@ def test_another_configuration_is_refused_before_anything_starts(tmp_path):
         train(other, tmp_path, resume="auto")
 
 
-@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3)])
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
 def test_another_number_of_processes_is_refused(before, after, tmp_path):
     # It used to begin a new run, and to drop the log.
     def make(n):
@@ -273,33 +252,6 @@ def test_environments_without_a_state_are_told_of_at_the_start_and_truncated(tmp
     second = make_forgetful(n_steps=80)
     assert train(second, tmp_path, resume="auto") == [40, 80]
     assert second.algo.truncated == [0, 1, 2, 3]
-
-
-def make_with_subprocesses(**kwargs):
-    sampler = VectorSampler(
-        EnvCls=vector.make,
-        env_kwargs={"id": "CartPole-v1", "vectorization_mode": "async"},
-        batch_T=5,
-        batch_B=2,
-    )
-    algo = DQN(batch_size=8, min_steps_learn=20, replay_size=200, n_step_return=3)
-    agent = MlpDqnAgent(model_kwargs={"hidden_sizes": [8]})
-    return MinibatchRl(algo=algo, agent=agent, sampler=sampler, log_interval_steps=20, **kwargs)
-
-
-def test_vector_environments_in_processes_begin_anew(tmp_path):
-    train(make_with_subprocesses(n_steps=60, seed=3), tmp_path, resume="auto")
-    runner = make_with_subprocesses(n_steps=100, seed=3)
-    marked = []
-
-    class See(Callback):
-        def on_start(self, runner):
-            marked.append(len(runner.algo.replay_buffer.truncated.state_dict()["marked"]))
-
-    runner.callbacks = [See()]
-    assert train(runner, tmp_path, resume="auto") == [20, 40, 60, 80, 100]
-    assert marked[0] > 0, "rows whose return would reach into the new episodes"
-    assert "2 of 2 environments have no state" in (tmp_path / "run_0" / "debug.log").read_text()
 
 
 # --- Tensorboard ----------------------------------------------------------------------------------

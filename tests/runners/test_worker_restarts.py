@@ -13,6 +13,7 @@ from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from tests.runners.async_parts import MlpDqnAgent, make_runner, values
 from tests.runners.parts import train
+from tests.selection import FULL
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -46,7 +47,7 @@ def assert_cut_before_row_8(replay_buffer):
     assert replay_buffer.truncated.marks[7].tolist() == [False, False, True, True]
 
 
-@pytest.mark.parametrize("kind", ["cpu", "served", "alternating"])
+@pytest.mark.parametrize("kind", ["cpu", *["served"] * FULL, "alternating"])
 def test_asynchronous_runs(kind, tmp_path):
     runner = make_runner(kind, sampler_kwargs=sampler_kwargs(tmp_path))
     rows = train(runner, tmp_path)

@@ -1,13 +1,15 @@
-"""An environment and an agent that record exactly what happened to them."""
+"""An environment and an agent that record exactly what happened to them; equality of batches."""
 
 from collections import namedtuple
 
 import numpy as np
+import pytest
 import torch
 
 from rlpyt.agents.base import AgentStep, BaseAgent
 from rlpyt.core.records import EnvSpaces, EnvStep
 from rlpyt.spaces.int_box import IntBox
+from rlpyt.utils.buffer import named_leaves
 from rlpyt.utils.collections import namedarraytuple
 
 Info = namedtuple("Info", ["traj_done", "count"])
@@ -93,3 +95,20 @@ class EchoAgent(BaseAgent):
 
     def eval_mode(self, itr):
         self.calls.append(f"eval {itr}")
+
+
+def assert_same(samples, others, exact=True):
+    """The same fields, types and numbers; real ones nearly, unless ``exact``."""
+    ours, theirs = list(named_leaves(samples)), list(named_leaves(others))
+    assert [name for name, _ in ours] == [name for name, _ in theirs]
+    for (name, mine), (_, other) in zip(ours, theirs):
+        assert mine.dtype == other.dtype, name
+        is_float = mine.is_floating_point() and not exact
+        same = torch.allclose(mine, other, 1e-4, 1e-4) if is_float else torch.equal(mine, other)
+        assert same, name
+
+
+def assert_same_infos(infos, others):
+    assert len(infos) == len(others)
+    for info, other in zip(infos, others):
+        assert dict(info) == pytest.approx(dict(other), rel=1e-5)

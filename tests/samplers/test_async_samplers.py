@@ -15,7 +15,7 @@ from rlpyt.samplers.async_.alternating_sampler import (
     AsyncAlternatingSampler,
     AsyncNoOverlapAlternatingSampler,
 )
-from rlpyt.samplers.async_.collectors import DbGpuResetCollector, DoubleBufferCollectorMixin
+from rlpyt.samplers.async_.collectors import DoubleBufferCollectorMixin
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
@@ -32,7 +32,7 @@ from tests.samplers.parallel_parts import (
     start,
 )
 from tests.samplers.test_parallel_samplers import OwnCpuCollector
-from tests.selection import selected
+from tests.selection import each_once, selected
 
 EVALUATION = dict(eval_n_envs=4, eval_max_steps=80)
 LIMITS = {
@@ -93,15 +93,15 @@ class OwnChoice(CpuResetCollector):
         return super().collect_batch(*args)
 
 
-@pytest.mark.parametrize("CollectorCls", [OwnDoubleCollector, OwnChoice, CpuResetCollector])
 @pytest.mark.parametrize(
-    ("SamplerCls", "affinity"), [(AsyncSerialSampler, {}), (AsyncCpuSampler, TWO)]
+    ("CollectorCls", "name"),
+    each_once((OwnDoubleCollector, OwnChoice, CpuResetCollector), ("serial", "workers")),
 )
-def test_double_buffer_of_any_collector(SamplerCls, affinity, CollectorCls):
+def test_double_buffer_of_any_collector(name, CollectorCls):
     # The mixin was a collector itself, so that its loop ran instead; collectors without it were
     # refused.
     ours, _ = start(SerialSampler, 0, RuleAgent())
-    sampler = start_async(SamplerCls, affinity, CollectorCls=CollectorCls)
+    sampler = start_async(*SAMPLERS[name], CollectorCls=CollectorCls)
     for itr in range(3):
         sampler.obtain_samples(itr, itr % 2)
         batch = torchify_buffer(sampler.double_buffer[itr % 2])
@@ -173,7 +173,7 @@ class SharedCoin(SharedMixin, CoinAgent):
     pass
 
 
-@pytest.mark.parametrize("name", ["serial", "workers", "one server"])
+@pytest.mark.parametrize("name", ["workers", "one server"])
 def test_an_evaluation_leaves_the_generators_of_training(name):
     """As in ``MinibatchRlEval``; two batches, with an evaluation between them or not."""
 
@@ -192,25 +192,6 @@ def test_an_evaluation_leaves_the_generators_of_training(name):
     assert_equal(second_batch(True), second_batch(False))
 
 
-class OutOfStep(DbGpuResetCollector):
-    def collect_batch(self, *args):
-        result = super().collect_batch(*args)
-        self.sync.obs_ready.release()
-        return result
-
-
-def test_an_action_server_out_of_step_with_its_workers_raises():
-    sampler = start_async(AsyncGpuSampler, TWO, CollectorCls=OutOfStep)
-
-    def collect():  # The server looks after the first batch, while the sampler may go on.
-        for itr in range(2):
-            sampler.obtain_samples(itr)
-
-    with pytest.raises(WorkerError, match="worker and the action server have lost step"):
-        collect()
-    sampler.shutdown()
-
-
 @pytest.mark.parametrize("victim", ["server", "worker"])
 def test_a_killed_process_ends_all_others(victim):
     before = set(psutil.Process().children(recursive=True))
@@ -227,19 +208,6 @@ def test_a_killed_process_ends_all_others(victim):
     _, alive = psutil.wait_procs(workers, timeout=40)
     assert not alive
     assert set(psutil.Process().children(recursive=True)) <= before
-
-
-@pytest.mark.parametrize("affinity", [None, [], [None], {}])
-@pytest.mark.parametrize("SamplerCls", [AsyncGpuSampler, AsyncAlternatingSampler])
-def test_an_affinity_without_workers_is_refused(SamplerCls, affinity):
-    with pytest.raises(ValueError, match="affinity"):
-        start_async(SamplerCls, affinity)
-
-
-@pytest.mark.parametrize("SamplerCls", [AsyncSerialSampler, AsyncCpuSampler])
-def test_a_list_names_action_servers(SamplerCls):
-    with pytest.raises(ValueError, match="a list names action servers, which only AsyncGpuSampler"):
-        start_async(SamplerCls, [ONE])
 
 
 def test_a_copy_leaves_the_processes_behind():

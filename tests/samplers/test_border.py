@@ -383,27 +383,6 @@ def test_each_run_of_a_process_is_warned(tmp_path):
 # --- Infos ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("info", "expected"),
-    [
-        (lambda t: {"x": 0 if t == 1 else 0.5}, [0, 0.5, 0.5]),
-        (lambda t: {"x": [1] * t}, [1, 0, 0]),
-        (lambda t: {"x": 1 if t < 3 else "text"}, [1, 1, 0]),
-        (lambda t: {"x": t < 2 or 7}, [1, 0, 0]),
-        (lambda t: {"x": [[1], [1, 2]] if t == 2 else 3}, [3, 0, 3]),
-    ],
-)
-def test_infos_that_change_do_not_end_a_run(info, expected, capsys):
-    with sampling(EnvCls=lambda: gym.GymEnvWrapper(Box(flat(), half, info))) as sample:
-        for itr in range(2):
-            samples = sample(itr)
-    del samples
-    with sampling(EnvCls=lambda: gym.GymEnvWrapper(Box(flat(), half, info))) as sample:
-        x = sample().env.env_info.x[:3, 0]
-    assert x.flatten().tolist() == expected
-    assert capsys.readouterr().out.count("left out") <= 1
-
-
 @pytest.mark.parametrize("as_pair", [False, True])
 def test_every_step_differs_from_the_reset(as_pair):
     # The network failed at the example, in torch's words.

@@ -10,14 +10,15 @@ import torch
 
 from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
 from rlpyt.core.records import NotFiniteError
-from rlpyt.envs import control, vector
+from rlpyt.envs import control, gym, vector
 from rlpyt.envs.atari.atari_env import AtariTrajInfo
 from rlpyt.samplers.vector.device import DeviceSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
-from rlpyt.utils.buffer import buffer_to, leaves, named_leaves
+from rlpyt.utils.buffer import buffer_to, leaves
 from rlpyt.utils.seed import set_seed
 from tests.accelerator import ROUNDING, SIMULATED, apart, on_each_device, present
-from tests.samplers.parts import EchoAgent
+from tests.refused import assert_refused
+from tests.samplers.parts import EchoAgent, assert_same, assert_same_infos
 from tests.selection import each_once, selected
 
 CARTPOLE = {"id": "CartPole-v1", "max_episode_steps": 30}
@@ -33,22 +34,6 @@ def start(SamplerCls, make, env_kwargs, AgentCls=GenericFfAgent, device=None, **
     sampler.initialize(agent, seed=4, bootstrap_value=True, traj_info_kwargs={"discount": 0.9})
     agent.to_device(device)
     return sampler
-
-
-def assert_same(samples, others, exact=True):
-    ours, theirs = list(named_leaves(samples)), list(named_leaves(others))
-    assert [name for name, _ in ours] == [name for name, _ in theirs]
-    for (name, mine), (_, other) in zip(ours, theirs):
-        assert mine.dtype == other.dtype, name
-        is_float = mine.is_floating_point() and not exact
-        same = torch.allclose(mine, other, 1e-4, 1e-4) if is_float else torch.equal(mine, other)
-        assert same, name
-
-
-def assert_same_infos(infos, others):
-    assert len(infos) == len(others)
-    for info, other in zip(infos, others):
-        assert dict(info) == pytest.approx(dict(other), rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -157,36 +142,50 @@ def test_an_agent_may_keep_its_own_state():
         assert ours.agent.memory == theirs.agent.memory
 
 
-def test_environments_of_arrays_are_refused():
-    with pytest.raises(TypeError, match="EnvCls"):
-        start(DeviceSampler, vector.make, CARTPOLE)
+def make_elsewhere(num_envs, device, **kwargs):
+    env = control.make(num_envs=num_envs, **kwargs)
+    env.device = torch.device(device)
+    return env
 
 
-def test_environments_of_tensors_need_this_sampler():
-    with pytest.raises(TypeError, match="DeviceSampler"):
-        start(VectorSampler, control.make, CARTPOLE)
-
-
-def test_evaluation_on_another_device_is_refused():
-    def make(num_envs, device, **kwargs):
-        env = control.make(num_envs=num_envs, **kwargs)
-        env.device = torch.device(device)
-        return env
-
-    kwargs = {"eval_n_envs": 1, "eval_n_episodes": 1}
-    with pytest.raises(ValueError, match="eval_env_kwargs"):
-        start(
+@pytest.mark.parametrize(
+    ("SamplerCls", "make", "env_kwargs", "kwargs", "words", "error"),
+    [
+        (
+            VectorSampler,
+            lambda num_envs: gym.make("CartPole-v1"),
+            {},
+            {},
+            "VectorEnvWrapper",
+            TypeError,
+        ),
+        (VectorSampler, vector.make, [CARTPOLE] * 3, {}, "one mapping", TypeError),
+        (VectorSampler, control.make, CARTPOLE, {}, "DeviceSampler", TypeError),
+        (DeviceSampler, vector.make, CARTPOLE, {}, "EnvCls", TypeError),
+        (
             DeviceSampler,
-            make,
+            control.make,
+            CARTPOLE,
+            {"TrajInfoCls": AtariTrajInfo},
+            "TrajInfoCls",
+            TypeError,
+        ),
+        (
+            DeviceSampler,
+            make_elsewhere,
             {**CARTPOLE, "device": "cpu"},
-            eval_env_kwargs={**CARTPOLE, "device": "meta"},
-            **kwargs,
-        )
-
-
-def test_trajectories_that_need_the_host_are_refused():
-    with pytest.raises(TypeError, match="TrajInfoCls"):
-        start(DeviceSampler, control.make, CARTPOLE, TrajInfoCls=AtariTrajInfo)
+            {
+                "eval_n_envs": 1,
+                "eval_n_episodes": 1,
+                "eval_env_kwargs": {**CARTPOLE, "device": "meta"},
+            },
+            "eval_env_kwargs",
+            ValueError,
+        ),
+    ],
+)
+def test_refused(SamplerCls, make, env_kwargs, kwargs, words, error):
+    assert_refused(lambda: start(SamplerCls, make, env_kwargs, **kwargs), words, error)
 
 
 def test_an_agent_on_the_cpu_cannot_act_on_another_device():

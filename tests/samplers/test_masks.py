@@ -36,6 +36,7 @@ def test_forbidden_actions_are_not_taken(SamplerCls):
         eval_n_envs=2,
         eval_max_steps=40,
     )
+    sampler.example_subprocess = False
     affinity = {} if SamplerCls in (SerialSampler, VectorSampler) else {"workers_cpus": 2}
     sampler.initialize(agent, seed=1, **({"affinity": affinity} if affinity else {}))
     try:

@@ -11,7 +11,7 @@ import torch
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
-from rlpyt.core.records import BatchSpec, EnvStep, TrajInfo
+from rlpyt.core.records import BatchSpec, EnvStep, NotFiniteError, TrajInfo
 from rlpyt.envs.toy import Catch
 from rlpyt.processes.launch import use_batch_scheduling
 from rlpyt.processes.supervisor import WorkerError
@@ -23,7 +23,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuResetCollector, CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import (
     AlternatingSampler,
 )
-from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector, GpuResetCollector
+from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector
 from rlpyt.samplers.parallel.gpu.sampler import (
     GpuSampler,
     GpuSamplerBase,
@@ -31,6 +31,7 @@ from rlpyt.samplers.parallel.gpu.sampler import (
 )
 from rlpyt.samplers.parallel.worker import initialize_worker, sampling_process
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.buffer import numpify_buffer, torchify_buffer
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
@@ -101,17 +102,23 @@ SOME = PARALLEL if FULL else [CpuSampler, AlternatingSampler]
 # --- Processes and CPUs ---------------------------------------------------------------------------
 
 
-def test_workers_are_pinned_and_have_one_thread():
-    cpus = [CPUS[0], CPUS[-1]]
-    info = told(affinity={"workers_cpus": cpus})
-    assert info.cpus.tolist() == [1 << cpus[0]] * 2 + [1 << cpus[1]] * 2
-    assert (info.threads == 1).all()
+EVERY = sum(1 << cpu for cpu in CPUS)
 
 
-def test_a_worker_may_have_several_cpus_and_threads():
-    info = told(affinity={"workers_cpus": [CPUS, [CPUS[0]]], "worker_torch_threads": 2})
-    assert info.cpus.tolist() == [sum(1 << cpu for cpu in CPUS)] * 2 + [1 << CPUS[0]] * 2
-    assert (info.threads == 2).all()
+@pytest.mark.parametrize(
+    ("affinity", "cpus", "threads"),
+    [
+        ({"workers_cpus": [CPUS[0], CPUS[-1]]}, [1 << CPUS[0], 1 << CPUS[-1]], 1),
+        ({"workers_cpus": [CPUS, [CPUS[0]]], "worker_torch_threads": 2}, [EVERY, 1 << CPUS[0]], 2),
+        ({"workers_cpus": [CPUS[0]] * 2, "set_affinity": False}, [EVERY, EVERY], 1),
+        ({"workers_cpus": 2}, [EVERY, EVERY], 1),
+    ],
+)
+def test_cpus_and_threads_of_workers(affinity, cpus, threads):
+    info = told(affinity=affinity)
+    assert info.cpus.tolist() == [cpus[0]] * 2 + [cpus[1]] * 2
+    assert (info.threads == threads).all()
+    assert len(set(info.pid)) == 2
 
 
 @pytest.mark.parametrize("SamplerCls", SOME)
@@ -122,15 +129,6 @@ def test_environments_are_in_workers_that_leave_their_waker_the_cpu(SamplerCls):
     # The first worker that a sampler released took its CPU before it had released the second one.
     assert (info.policy == os.SCHED_BATCH).all()
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
-
-
-@pytest.mark.parametrize(
-    "affinity", [{"workers_cpus": [CPUS[0]] * 2, "set_affinity": False}, {"workers_cpus": 2}]
-)
-def test_workers_need_not_be_pinned(affinity):
-    info = told(affinity=affinity)
-    assert (info.cpus == sum(1 << cpu for cpu in CPUS)).all()
-    assert len(set(info.pid)) == 2
 
 
 def test_no_more_workers_than_environments():
@@ -163,18 +161,10 @@ def test_shutdown_is_repeatable_and_the_sampler_too():
 # --- Arguments of each environment ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("SamplerCls", "env_kwargs", "names"),
-    [
-        (SerialSampler, [{"name": n} for n in (3, 1, 4, 1)], [3, 1, 4, 1]),
-        (SerialSampler, lambda i: {"name": 10 * i}, [40, 50, 60, 70]),
-        (CpuSampler, [{"name": n} for n in (3, 1, 4, 1)], [3, 1, 4, 1]),
-        (GpuSampler, lambda i: {"name": 10 * i}, [40, 50, 60, 70]),
-    ],
-)
-def test_environments_may_differ(SamplerCls, env_kwargs, names):
-    info = told(SamplerCls, env_kwargs=env_kwargs, rank=1, world_size=2)
-    assert info.name.tolist() == names
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, GpuSampler])
+def test_environments_are_told_their_number_among_those_of_all_ranks(SamplerCls):
+    info = told(SamplerCls, env_kwargs=lambda i: {"name": 10 * i}, rank=1, world_size=2)
+    assert info.name.tolist() == [40, 50, 60, 70]
 
 
 # --- What the agent is told afterwards ------------------------------------------------------------
@@ -199,9 +189,6 @@ def test_parameters_and_epsilon_reach_the_workers(method):
     sampler.shutdown()
     assert greedy[0] < 0.6
     assert greedy[1:] == [1.0, 1.0]
-
-
-# --- Samplers of programs -------------------------------------------------------------------------
 
 
 # --- Collectors with a loop of their own ----------------------------------------------------------
@@ -313,18 +300,11 @@ class OwnSampler(OwnActionServer, GpuSamplerBase):
         return self.samples_pyt, drain_queue(self.traj_infos_queue)
 
 
-class InheritedCpuCollector(CpuResetCollector):
-    """A collector of the library in all but its loop."""
-
-    collect_batch = OwnCpuCollector.collect_batch
-
-
 @pytest.mark.parametrize(
     ("SamplerCls", "CollectorCls"),
     [
         (SerialSampler, OwnCpuCollector),
         (CpuSampler, OwnCpuCollector),
-        (CpuSampler, InheritedCpuCollector),
         (GpuSampler, OwnGpuCollector),
         (OwnSampler, GpuResetCollector),
         (AlternatingSampler, OwnGpuCollector),
@@ -412,93 +392,6 @@ def test_evaluation_of_research_code(limit):
         assert {info.Return for info in infos} == {10}
         assert len(infos) == 10 if limit is None else 3 <= len(infos) <= 10
         sampler.obtain_samples(itr)
-    sampler.shutdown()
-
-
-class OwnServedEvaluation(BaseEvalCollector):
-    """The same, for actions that are served."""
-
-    def collect_evaluation(self, itr):
-        act_ready, obs_ready, step = self.sync.act_ready, self.sync.obs_ready, self.step_buffer_np
-        traj_infos = [self.TrajInfoCls() for _ in self.envs]
-        for b, env in enumerate(self.envs):
-            step.observation[b] = env.reset()
-        step.done[:] = False
-        obs_ready.release()
-        for _ in range(self.max_T):
-            act_ready.acquire()
-            if self.sync.stop_eval.value:
-                obs_ready.release()
-                break
-            for b, env in enumerate(self.envs):
-                o, r, d, env_info = env.step(step.action[b].copy())
-                traj_infos[b].step(step.observation[b], step.action[b], r, d, None, env_info)
-                if env_info.traj_done:
-                    self.traj_infos_queue.put(traj_infos[b].terminate(o))
-                    traj_infos[b] = self.TrajInfoCls()
-                    o = env.reset()
-                step.observation[b], step.reward[b], step.done[b] = o, r, d
-            obs_ready.release()
-        self.traj_infos_queue.put(None)
-
-
-class OwnEvaluationServer(OwnActionServer):
-    """Takes the trajectories out of the queue by itself, and hands them on."""
-
-    def serve_actions_evaluation(self, itr):
-        obs_ready, act_ready = self.sync.obs_ready, self.sync.act_ready
-        step_np, agent_inputs = self.eval_step_buffer_np, self.eval_agent_inputs
-        step_np.action[:], step_np.reward[:] = 1, 0
-        self.agent.reset()
-        traj_infos = []
-        for t in range(self.eval_max_T):
-            if t % 5 == 0:
-                traj_infos += drain_queue(self.eval_traj_infos_queue, guard_sentinel=True)
-            for semaphore in obs_ready:
-                semaphore.acquire()
-            self._reset_done(step_np)
-            step_np.action[:] = numpify_buffer(self.agent.step(*agent_inputs).action)
-            if t % 5 == 0 and len(traj_infos) >= (self.eval_max_trajectories or np.inf):
-                self.sync.stop_eval.value = True
-            for semaphore in act_ready:
-                semaphore.release()
-            if self.sync.stop_eval.value:
-                break
-        for semaphore in obs_ready:
-            semaphore.acquire()
-            assert not semaphore.acquire(block=False)
-        return traj_infos
-
-
-class OwnEvaluatingSampler(OwnEvaluationServer, GpuSamplerBase): ...
-
-
-@pytest.mark.parametrize("limit", [None, 3])
-@pytest.mark.parametrize(
-    ("SamplerCls", "EvalCls"),
-    [
-        (GpuSampler, OwnServedEvaluation),
-        (OwnEvaluatingSampler, GpuEvalCollector),
-    ],
-)
-def test_served_evaluation_of_research_code(SamplerCls, EvalCls, limit):
-    # At the limit, workers and server of the library made one step less than those of others.
-    evaluation = dict(eval_n_envs=2, eval_max_steps=40, eval_max_trajectories=limit)
-    sampler, _ = start(SamplerCls, EnvCls=CountEnv, eval_CollectorCls=EvalCls, **evaluation)
-    for itr in range(3):
-        infos = sampler.evaluate_agent(itr)
-        assert {info.Return for info in infos} == {10}
-        assert len(infos) == 10 if limit is None else 3 <= len(infos) < 10
-        sampler.obtain_samples(itr)
-    sampler.shutdown()
-
-
-@pytest.mark.parametrize("eval_n_envs", [1, 3])
-def test_own_evaluation_counts_on_equal_shares(eval_n_envs):
-    # A worker without environments never said that its observations were there.
-    evaluation = dict(eval_n_envs=eval_n_envs, eval_max_steps=40)
-    sampler, _ = start(OwnEvaluatingSampler, EnvCls=CountEnv, **evaluation)
-    assert [info.Return for info in sampler.evaluate_agent(0)] == [10] * 10
     sampler.shutdown()
 
 
@@ -671,12 +564,11 @@ def test_worker_process_of_research_code(SamplerCls):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize(("eval_n_envs", "n_used"), [(1, 2), (2, 2), (5, 4)])
-def test_own_worker_process_counts_on_equal_shares(eval_n_envs, n_used):
-    sampler = CpuSampler(CountEnv, {}, 6, 4, eval_n_envs=eval_n_envs, eval_max_steps=40)
+def test_own_worker_process_counts_on_equal_shares():
+    sampler = CpuSampler(CountEnv, {}, 6, 4, eval_n_envs=5, eval_max_steps=40)
     affinity = {"workers_cpus": 2}
     sampler.initialize(EchoAgent(), affinity=affinity, seed=1, worker_process=own_process)
-    assert sampler.eval_n_envs == n_used
+    assert sampler.eval_n_envs == 4
     sampler.shutdown()
 
 
@@ -688,14 +580,13 @@ class GlobalDiceEnv(CountEnv):
         return super().reset()
 
 
-@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
-def test_evaluations_of_environments_with_a_global_generator_differ(SamplerCls):
+def test_evaluations_of_environments_with_a_global_generator_differ():
     # Each began where training was, which draws nothing there.
-    evaluation = dict(eval_n_envs=2, eval_max_steps=3000, eval_max_trajectories=2)
-    sampler, _ = start(SamplerCls, EnvCls=GlobalDiceEnv, **evaluation)
-    lengths = [tuple(info.Length for info in sampler.evaluate_agent(itr)) for itr in range(3)]
-    assert len(set(lengths)) == 3
-    assert lengths[1] == tuple(info.Length for info in sampler.evaluate_agent(1))
+    evaluation = dict(eval_n_envs=2, eval_n_episodes=2)
+    sampler, _ = start(CpuSampler, EnvCls=GlobalDiceEnv, **evaluation)
+    lengths = [[info.Length for info in sampler.evaluate_agent(itr)] for itr in range(3)]
+    assert len(set(map(tuple, lengths))) == 3
+    assert lengths[1] == [info.Length for info in sampler.evaluate_agent(1)]
     sampler.shutdown()
 
 
@@ -764,26 +655,9 @@ class NoTrajInfo(TrajInfo):
         return None
 
 
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
-def test_an_evaluation_of_trajectories_without_infos_ends(SamplerCls):
-    """Served evaluations went on for ever, with blank steps."""
-    limits = {"eval_n_envs": 4, "eval_env_kwargs": {}, "eval_n_episodes": 6}
-    sampler, _ = start(SamplerCls, TrajInfoCls=NoTrajInfo, **limits)
-    assert sampler.obtain_samples(0)[1] == sampler.evaluate_agent(0) == []
-    sampler.shutdown()
-
-
 class Poor(DiceEnv):
     def _reward(self, action, draw):
         return float("nan") if self.offset else 0.0
-
-
-def test_errors_name_the_environment_among_all():
-    each = [{}, {}, {}, {"offset": 1}]
-    sampler, _ = start(CpuSampler, EnvCls=Poor, env_kwargs=each, max_decorrelation_steps=0)
-    with pytest.raises(WorkerError, match=r"environment 3 \(Poor\) returned reward nan"):
-        sampler.obtain_samples(0)
-    sampler.shutdown()
 
 
 def test_workers_started_with_the_arguments_of_the_original():
@@ -867,13 +741,27 @@ def test_workers_without_evaluation_report_that_they_are_done():
     sampler.shutdown()
 
 
-def test_a_worker_keeps_a_policy_that_somebody_chose():
-    with mp.get_context("fork").Pool(1) as pool:
-        assert pool.apply(_idle_policies) == (os.SCHED_IDLE, os.SCHED_IDLE)
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, VectorSampler, *PARALLEL])
+def test_trajectories_without_infos_do_not_count(SamplerCls):
+    """Served evaluations went on for ever, with blank steps."""
+    limits = {"eval_n_envs": 4, "eval_env_kwargs": {}, "eval_n_episodes": 6}
+    sampler, _ = start(SamplerCls, TrajInfoCls=NoTrajInfo, **limits)
+    assert sampler.obtain_samples(0)[1] == sampler.evaluate_agent(0) == []
+    sampler.shutdown()
 
 
-def _idle_policies():
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    before = os.sched_getscheduler(0)
+@pytest.mark.parametrize(
+    ("SamplerCls", "error"), [(SerialSampler, NotFiniteError), (CpuSampler, WorkerError)]
+)
+def test_errors_name_the_environment_among_all(SamplerCls, error):
+    each = [{}, {}, {}, {"offset": 1}]
+    sampler, _ = start(SamplerCls, EnvCls=Poor, env_kwargs=each, max_decorrelation_steps=0)
+    with pytest.raises(error, match=r"environment 3 \(Poor\) returned reward nan"):
+        sampler.obtain_samples(0)
+    sampler.shutdown()
+
+
+def test_a_policy_that_somebody_chose_is_kept(monkeypatch):
+    monkeypatch.setattr(os, "sched_getscheduler", lambda pid: os.SCHED_IDLE)
+    monkeypatch.setattr(os, "sched_setscheduler", None)
     use_batch_scheduling()
-    return before, os.sched_getscheduler(0)

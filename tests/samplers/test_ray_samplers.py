@@ -22,22 +22,16 @@ from rlpyt.processes.supervisor import WorkerError
 from rlpyt.samplers.ray.actor import packed, parameters_of
 from rlpyt.samplers.ray.async_sampler import AsyncRaySampler
 from rlpyt.samplers.ray.sampler import RaySampler
-from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.samplers.vector.sampler import VectorSampler
 from tests.contracts.test_samplers import (
-    EVALUATION,
     assert_same_batch,
-    batch,
     expected_run,
     run,
 )
 from tests.samplers.parallel_parts import (
-    ChanceAgent,
     DiceEnv,
     FaultyEnv,
     RecurrentRule,
     RuleAgent,
-    VectorOf,
     WalkEnv,
     as_dict,
     assert_equal,
@@ -129,53 +123,6 @@ def test_parameters_are_those_that_act():
 # --- The synchronous sampler ----------------------------------------------------------------------
 
 
-class VectorRaySampler(RaySampler):
-    def __init__(self, **kwargs):
-        super().__init__(SamplerCls=VectorSampler, **kwargs)
-
-
-@full
-def test_vector_environments_in_actors(ray_cluster):
-    """The batch is that of the serial sampler; trajectories come actor by actor."""
-    settings = dict(EnvCls=VectorOf, env_kwargs={"EnvCls": DiceEnv})
-    sampler, _ = start(VectorRaySampler, 2, ChanceAgent(), **settings)
-    serial, _ = start(SerialSampler, 0, ChanceAgent())
-    for itr in range(3):
-        fields, infos = batch(sampler, itr)
-        expected, expected_infos = batch(serial, itr)
-        assert_equal(fields, expected)
-        assert sorted(map(str, infos)) == sorted(map(str, expected_infos))
-    sampler.shutdown()
-
-
-@full
-def test_goes_on_with_the_number_of_actors_in_its_state(ray_cluster):
-    """Another number was asked for, and they are placed anew."""
-
-    def begin(n, seed):
-        return start(RaySampler, n, RecurrentRule(), seed=seed, CollectorCls="wait", **EVALUATION)
-
-    sampler, agent = begin(3, seed=3)
-    batch(sampler, 0)
-    agent.train_mode(0)
-    state = pickle.loads(pickle.dumps(sampler.state_dict()))
-    agent.sample_mode(1)
-    expected = [batch(sampler, itr) for itr in (1, 2)]
-    sampler.shutdown()
-
-    other, agent = begin(2, seed=4)
-    other.load_state_dict(state)
-    agent.sample_mode(1)
-    for itr, after in zip((1, 2), expected):
-        assert_same_batch(batch(other, itr), after)
-    other.shutdown()
-
-    smaller, _ = start(RaySampler, 3, RecurrentRule(), batch_B=3, **EVALUATION)
-    with pytest.raises(WorkerError, match="had 2 envs, this one has 1: resume with the same"):
-        smaller.load_state_dict(state)
-    smaller.shutdown()
-
-
 # --- Faults ---------------------------------------------------------------------------------------
 
 
@@ -209,18 +156,6 @@ def test_a_failed_actor_ends_the_run_with_one_error(ray_cluster, how):
         sampler.obtain_samples(1)
     assert time.monotonic() - begin < 10
     sampler.shutdown()
-    wait_until(lambda: not actor_pids())
-
-
-@full
-def test_an_environment_that_cannot_be_made(ray_cluster):
-    with pytest.raises(WorkerError, match="the error of the environment"):
-        start(
-            RaySampler,
-            2,
-            EnvCls=FaultyEnv,
-            env_kwargs=[{}, {}, {}, {"how": "raise", "where": "init"}],
-        )
     wait_until(lambda: not actor_pids())
 
 
@@ -359,19 +294,6 @@ def test_no_actor_waits_for_a_slower_one_and_no_rows_are_torn(ray_cluster):
         taken += list(envs[0, [0, 2]])
     fast, slow = taken.count(0), taken.count(2)
     assert fast > 2 * slow > 0, (fast, slow)
-    sampler.shutdown()
-
-
-@full
-def test_equal_actors_keep_their_columns(ray_cluster):
-    sampler = start_async([0.01] * 4)
-    last = {}
-    for itr in range(20):
-        numbers, envs = observations(sampler, itr)
-        restarted = sampler.take_restarted()
-        assert restarted == []
-        assert_whole(numbers, envs, last, restarted)
-        assert envs[0].tolist() == [0, 1, 2, 3]
     sampler.shutdown()
 
 

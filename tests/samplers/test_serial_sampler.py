@@ -10,8 +10,6 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.samplers.parallel_parts import DiceEnv, RecurrentRule
 from tests.samplers.parts import CountEnv, EchoAgent
 
-EPISODE = [0, 1, 2, 3]  # Observations of one episode of four steps.
-
 
 def start(batch_T=6, batch_B=1, bootstrap_value=False, seed=3, **kwargs):
     kwargs = {"EnvCls": CountEnv, "env_kwargs": {}, "max_decorrelation_steps": 0, **kwargs}
@@ -122,16 +120,6 @@ def test_agent_sees_null_action_and_zero_reward_after_done(CollectorCls):
         assert rewards == [0, 1 if itr % 2 == 0 else 3]
 
 
-@pytest.mark.parametrize("CollectorCls", [CpuResetCollector, CpuWaitResetCollector])
-def test_agent_state_is_reset_on_every_done(CollectorCls):
-    # Waiting environments used to keep the recurrent state of before the lost life.
-    sampler, agent = start(
-        batch_T=3, CollectorCls=CollectorCls, env_kwargs={"episode_steps": 9, "life_steps": 3}
-    )
-    sampler.obtain_samples(0)
-    assert agent.memory == {0: 0}
-
-
 def test_batches_continue_each_other_and_alias_one_buffer():
     sampler, _ = start(batch_T=3, batch_B=2, env_kwargs={"episode_steps": 7})
     first, _ = sampler.obtain_samples(0)
@@ -207,17 +195,6 @@ def test_evaluation_environments_have_seeds_of_their_own():
     sampler, _ = evaluation(EnvCls=SeededEnv, batch_B=3, seed=7)
     seeds = {env.my_seed for env in (*sampler.collector.envs, *sampler.eval_collector.envs)}
     assert len(seeds) == 5
-
-
-def test_nan_reward_is_an_error_that_names_the_environment():
-    class NanLater(CountEnv):
-        def step(self, action):
-            step = super().step(action)
-            return step._replace(reward=float("nan")) if self.n_resets > 2 else step
-
-    sampler, _ = start(EnvCls=NanLater)
-    with pytest.raises(ValueError, match=r"environment 0 \(NanLater\) returned reward nan"):
-        sampler.obtain_samples(0)
 
 
 class Forgetful(DiceEnv):

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 from rlpyt.core.records import TrajInfo
+from rlpyt.samplers.async_.alternating_sampler import AsyncAlternatingSampler
 from rlpyt.samplers.async_.collectors import DbCpuResetCollector, DbGpuResetCollector
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
+from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.samplers.collectors import BaseEvalCollector
 from rlpyt.samplers.parallel.base import WorkerError
 from rlpyt.samplers.parallel.cpu.collectors import (
@@ -29,6 +31,8 @@ from rlpyt.samplers.vector.collectors import VectorEvalCollector, VectorResetCol
 from rlpyt.samplers.vector.sampler import VectorSampler
 from tests.samplers.parallel_parts import PARALLEL, DiceEnv, RecurrentRule, start
 from tests.samplers.parts import CountEnv, EchoAgent
+from tests.samplers.test_async_samplers import ONE, start_async
+from tests.selection import each_once
 
 ALL = [SerialSampler, VectorSampler, *PARALLEL]
 ACTING = {CpuResetCollector, CpuWaitResetCollector, DbCpuResetCollector}
@@ -178,6 +182,25 @@ def test_what_does_not_fit_is_refused_at_the_start(SamplerCls, error, kwargs, me
         start(SamplerCls, **kwargs)
 
 
+@pytest.mark.parametrize(
+    ("SamplerCls", "affinity", "message"),
+    [
+        *(
+            (SamplerCls, affinity, "affinity")
+            for SamplerCls in (AsyncGpuSampler, AsyncAlternatingSampler)
+            for affinity in (None, [], [None], {})
+        ),
+        *(
+            (SamplerCls, [ONE], "a list names action servers, which only AsyncGpuSampler")
+            for SamplerCls in (AsyncSerialSampler, AsyncCpuSampler)
+        ),
+    ],
+)
+def test_affinities_of_asynchronous_samplers(SamplerCls, affinity, message):
+    with pytest.raises(ValueError, match=message):
+        start_async(SamplerCls, affinity)
+
+
 @pytest.mark.parametrize("SamplerCls", [SerialSampler, VectorSampler, GpuSampler])
 def test_evaluation_without_environments(SamplerCls):
     sampler, _ = start(SamplerCls)
@@ -251,8 +274,7 @@ class Wide(DiceEnv):
         return observation._replace(noise=np.resize(observation.noise, self.n))
 
 
-@pytest.mark.parametrize("n", [1, 3])
-@pytest.mark.parametrize("SamplerCls", [SerialSampler, *PARALLEL])
+@pytest.mark.parametrize(("SamplerCls", "n"), each_once((SerialSampler, *PARALLEL), (1, 3)))
 def test_environments_with_other_observations(SamplerCls, n):
     # A single number used to be taken for a whole row of them if actions were served.
     error = ValueError if SamplerCls is SerialSampler else WorkerError
@@ -264,20 +286,18 @@ def test_environments_with_other_observations(SamplerCls, n):
 # --- What fails later -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
-def test_a_trajectory_info_that_cannot_be_sent(SamplerCls):
+def test_a_trajectory_info_that_cannot_be_sent():
     # The queue used to drop it, and the sampler to wait for it for ever.
     class Local(TrajInfo):
         pass
 
-    sampler, _ = start(SamplerCls, TrajInfoCls=Local, batch_T=99)
+    sampler, _ = start(CpuSampler, TrajInfoCls=Local, batch_T=99)
     with pytest.raises(WorkerError, match=r"cannot be sent to another process (.|\n)*at the top"):
         sampler.obtain_samples(0)
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("itr", [0, 1])
-@pytest.mark.parametrize("SamplerCls", PARALLEL[1:])
+@pytest.mark.parametrize(("SamplerCls", "itr"), each_once(PARALLEL[1:], (0, 1)))
 def test_an_error_of_the_agent_in_the_sampler_ends_the_workers(SamplerCls, itr):
     # They used to wait in the middle of the batch, and the next call to wait for them.
     sampler, agent = start(SamplerCls, eval_n_envs=2, eval_max_steps=20)

@@ -1,13 +1,10 @@
 """The vector sampler: the same batches as the serial one, field by field."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
 
 from rlpyt.agents.base import AgentStep
-from rlpyt.agents.pg.atari import AtariFfAgent
 from rlpyt.core.records import NotFiniteError, TrajInfo
 from rlpyt.envs.atari.atari_env import AtariTrajInfo
 from rlpyt.envs.atari.vector import AtariVector
@@ -16,7 +13,7 @@ from rlpyt.envs.vector import make as make_vector_gym
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
 from tests.envs.vector_parts import MODES, make_one, make_vector
-from tests.samplers.parts import AgentInfo, EchoAgent
+from tests.samplers.parts import AgentInfo, EchoAgent, assert_same, assert_same_infos
 
 CARTPOLE = {"id": "CartPole-v1", "max_episode_steps": 12}
 
@@ -70,31 +67,6 @@ def start(SamplerCls, EnvCls, env_kwargs, batch_T=7, batch_B=3, **kwargs):
     return sampler, agent
 
 
-def leaves(record, path="samples"):
-    if record is None:
-        return
-    if isinstance(record, tuple):
-        for name, part in zip(record._fields, record):
-            yield from leaves(part, f"{path}.{name}")
-    else:
-        yield path, record
-
-
-def assert_same(samples, others):
-    ours, theirs = list(leaves(samples)), list(leaves(others))
-    assert [path for path, _ in ours] == [path for path, _ in theirs]
-    for (path, mine), (_, other) in zip(ours, theirs):
-        assert mine.dtype == other.dtype, path
-        assert torch.equal(mine, other), path
-
-
-def assert_same_infos(infos, others):
-    assert [set(info) for info in infos] == [set(info) for info in others]
-    for info, other in zip(infos, others):
-        for name in info:
-            assert info[name] == pytest.approx(other[name], rel=1e-6), name
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("TrajInfoCls", [TrajInfo, FirstObservation])
 def test_batches_equal_those_of_the_serial_sampler(mode, TrajInfoCls):
@@ -117,23 +89,6 @@ def test_batches_equal_those_of_the_serial_sampler(mode, TrajInfoCls):
     assert serial.mid_batch_reset
 
 
-class NoTrajInfo(TrajInfo):
-    def terminate(self, observation):
-        return None
-
-
-def test_trajectories_that_do_not_count():
-    for SamplerCls, make, kwargs in (
-        (VectorSampler, make_vector, {"mode": MODES[0]}),
-        (SerialSampler, make_one, {}),
-    ):
-        limits = {"eval_n_envs": 2, "eval_n_episodes": 3}
-        sampler, _ = start(SamplerCls, make, kwargs, TrajInfoCls=NoTrajInfo, **limits)
-        samples, infos = sampler.obtain_samples(0)
-        assert samples.env.done.any()
-        assert infos == sampler.evaluate_agent(0) == []
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("max_decorrelation_steps", [0, 30])
 def test_seeds_and_decorrelation_are_those_of_the_serial_sampler(mode, max_decorrelation_steps):
@@ -146,84 +101,7 @@ def test_seeds_and_decorrelation_are_those_of_the_serial_sampler(mode, max_decor
     assert vector.samples_np.env.done.any()
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_reset_is_no_transition(mode):
-    sampler, _ = start(VectorSampler, make_vector, {"mode": mode}, batch_T=40, batch_B=1)
-    env = sampler.obtain_samples(0)[0].env
-    count, done = env.observation.steps[:, 0, 0], env.done[:, 0]
-    assert done.sum() >= 8
-    # Every row is a step: what the action led to is one further, and its reward says so.
-    assert torch.equal(env.next_observation.steps[:, 0, 0], count + 1)
-    assert torch.equal(env.reward[:, 0], count - 0.5)
-    starts = torch.cat([torch.tensor([True]), done[:-1]])
-    assert torch.equal(count == 0, starts)
-    assert torch.equal(env.env_info.timeout[:, 0], done & (count == 4) & (env.reward[:, 0] > 3))
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_state_continues_identically(mode):
-    env_kwargs = {**CARTPOLE, "autoreset_mode": mode}
-    sampler, agent = start(VectorSampler, make_vector_gym, env_kwargs)
-    sampler.obtain_samples(0)
-    state, memory = copy.deepcopy(sampler.state_dict()), dict(agent.memory)
-    expected = []
-    for itr in (1, 2):
-        samples, infos = sampler.obtain_samples(itr)
-        expected.append((copy.deepcopy(samples), infos))
-    other, agent = start(VectorSampler, make_vector_gym, env_kwargs)
-    other.obtain_samples(0)
-    other.obtain_samples(0)
-    other.load_state_dict(state)
-    agent.memory = memory
-    for itr, (samples, infos) in enumerate(expected, start=1):
-        again, again_infos = other.obtain_samples(itr)
-        assert_same(again, samples)
-        assert_same_infos(again_infos, infos)
-
-
-# --- Evaluation -----------------------------------------------------------------------------------
-
-EVAL = {"eval_n_envs": 3, "eval_env_kwargs": {}}
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    "limits",
-    [
-        {"eval_max_steps": 36},
-        {"eval_max_steps": 300, "eval_max_trajectories": 4},
-        {"eval_n_episodes": 5},
-    ],
-)
-def test_evaluation_is_that_of_the_serial_sampler(mode, limits):
-    kwargs = {**EVAL, **limits}
-    vector_kwargs = {**kwargs, "eval_env_kwargs": {"mode": mode}}
-    vector, agent = start(VectorSampler, make_vector, {"mode": mode}, **vector_kwargs)
-    serial, _ = start(SerialSampler, make_one, {}, **kwargs)
-    vector.obtain_samples(0)
-    before = vector.agent_inputs.observation.steps.copy()
-    infos = vector.evaluate_agent(1)
-    assert agent.calls[-2:] == ["eval 1", "reset"]
-    assert len(infos) == len(serial.evaluate_agent(1)) > 0
-    if "eval_n_episodes" in limits:
-        assert len(infos) == 5
-    np.testing.assert_array_equal(vector.agent_inputs.observation.steps, before)
-
-
 # --- Refusals -------------------------------------------------------------------------------------
-
-
-def test_a_single_environment_is_refused():
-    def make_no_vector(num_envs):
-        return make_one()
-
-    with pytest.raises(TypeError, match="VectorEnvWrapper"):
-        start(VectorSampler, make_no_vector, {})
-
-
-def test_different_environments_are_refused():
-    with pytest.raises(TypeError, match="one mapping"):
-        start(VectorSampler, make_vector, [{}, {}, {}])
 
 
 def test_another_number_of_environments_is_refused():
@@ -254,13 +132,25 @@ def test_nan_reward_names_the_environment():
 
 
 def test_shutdown_closes_the_environments():
-    sampler, _ = start(VectorSampler, make_vector, {}, eval_max_steps=9, **EVAL)
+    evaluation = {"eval_n_envs": 3, "eval_env_kwargs": {}, "eval_max_steps": 9}
+    sampler, _ = start(VectorSampler, make_vector, {}, **evaluation)
     sampler.shutdown()
     assert sampler.env.closed
     assert sampler.eval_env.closed
 
 
 # --- Atari ----------------------------------------------------------------------------------------
+
+
+class AnyAction(RuleAgent):
+    """Needs no network to play."""
+
+    def step(self, observation, prev_action, prev_reward):
+        action = torch.randint(int(self.env_spaces.action.n), prev_reward.shape)
+        return AgentStep(action, AgentInfo(prev_action, prev_reward))
+
+    def value(self, observation, prev_action, prev_reward):
+        return prev_reward
 
 
 def test_atari_games_are_sampled_with_their_scores():
@@ -273,7 +163,7 @@ def test_atari_games_are_sampled_with_their_scores():
         max_decorrelation_steps=20,
         TrajInfoCls=AtariTrajInfo,
     )
-    sampler.initialize(AtariFfAgent(), seed=1, bootstrap_value=True)
+    sampler.initialize(AnyAction(), seed=1, bootstrap_value=True)
     n_infos, scores, returns = 0, 0.0, 0.0
     for itr in range(3):
         samples, infos = sampler.obtain_samples(itr)

@@ -5,34 +5,24 @@ import multiprocessing
 import os
 import re
 import signal
-import subprocess
-import sys
-import textwrap
 import time
 from multiprocessing import parent_process
-from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 
-from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
-from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.core.records import TrajInfo
-from rlpyt.envs.toy import Counter
 from rlpyt.processes import child, supervisor
 from rlpyt.processes.supervisor import Supervisor, WorkerError
-from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
-from rlpyt.utils.logging.context import logger_context
-from tests.resources import open_files
+from tests.resources import open_files, own_children
 from tests.samplers.parallel_parts import PARALLEL, DiceEnv, FaultyEnv, hang_here, start
 from tests.selection import FULL, selected
 from tests.waiting import wait_until
 
-ROOT = Path(__file__).resolve().parents[2]
 AT_ONCE = 40.0  # Seconds in which a run has to end, on a busy machine too.
 
 MESSAGES = {
@@ -64,15 +54,11 @@ def start_faulty(SamplerCls, how, where="step", **kwargs):
     return start(SamplerCls, 2, **kwargs)[0]
 
 
-def own_children():
-    return [p for p in psutil.Process().children(recursive=True) if p.status() != "zombie"]
-
-
 @pytest.fixture(autouse=True)
 def _nothing_is_left():
     before = own_children()
     yield
-    assert set(own_children()) <= set(before)  # Those of other tests may end meanwhile.
+    assert own_children() <= before  # Those of other tests may end meanwhile.
 
 
 def assert_fails(run, how):
@@ -93,7 +79,7 @@ def test_fault_in_a_step(SamplerCls, how):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, AlternatingSampler])
 def test_all_files_are_closed_after_a_fault(SamplerCls):
     kept = []
     for _ in range(2):
@@ -177,7 +163,7 @@ class BigTrajInfo(TrajInfo):
     """Larger than a pipe, so that it is still being sent when the worker goes on."""
 
     def terminate(self, observation):
-        self.Frames = np.ones(40_000_000, dtype="uint8")
+        self.Frames = np.ones(4_000_000, dtype="uint8")
         return super().terminate(observation)
 
 
@@ -207,42 +193,6 @@ def test_fault_while_a_trajectory_info_is_on_its_way(how):
     with pytest.raises(WorkerError):
         run()
     assert time.monotonic() - begin < AT_ONCE
-    sampler.shutdown()
-
-
-class SluggishEnv(DiceEnv):
-    """Takes a good part of the time limit to make, to seed and to reset, in a worker."""
-
-    def __init__(self):
-        self._dawdle()
-        super().__init__()
-
-    def _dawdle(self):
-        if parent_process() is not None:
-            time.sleep(0.6)
-
-    def seed(self, seed):
-        self._dawdle()
-        super().seed(seed)
-
-    def reset(self):
-        self._dawdle()
-        return super().reset()
-
-    def step(self, action):
-        step = super().step(action)
-        return step._replace(done=step.env_info.traj_done)
-
-
-@pytest.mark.full
-def test_what_is_slow_again_and_again_does_not_hang():
-    # Only steps counted as a heartbeat, and starts of another environment.
-    kwargs = {"worker_timeout_s": 1.5, "max_decorrelation_steps": 0, "batch_T": 40}
-    kwargs |= {"EnvCls": SluggishEnv, "CollectorCls": "wait"}
-    sampler, _ = start(CpuSampler, 1, batch_B=1, **kwargs)
-    for itr in range(2):
-        samples, _ = sampler.obtain_samples(itr)
-        assert samples.env.done[-1].all(), "reset before the next batch"
     sampler.shutdown()
 
 
@@ -344,121 +294,3 @@ def test_a_long_batch_of_short_steps_is_no_silence():
     sampler, _ = start(CpuSampler, EnvCls=SlowEnv, worker_timeout_s=1.0, max_decorrelation_steps=0)
     sampler.obtain_samples(0)  # 7 * 2 * 0.1 s.
     sampler.shutdown()
-
-
-def test_the_log_and_the_state_survive(tmp_path):
-    class Broken(Counter):
-        left = 60
-
-        def step(self, action):
-            self.left -= 1
-            if self.left == 0:
-                raise KeyError("the error of the environment")
-            return super().step(action)
-
-    runner = MinibatchRl(
-        algo=DQN(replay_size=100, min_steps_learn=20),
-        agent=MlpDqnAgent(),
-        sampler=CpuSampler(Broken, {}, 5, 2, max_decorrelation_steps=0),
-        n_steps=1000,
-        log_interval_steps=20,
-        affinity={"workers_cpus": 2},
-        seed=0,
-    )
-    log = logger_context(tmp_path, 0, "run", snapshot_mode="last", override_prefix=True)
-    with pytest.raises(WorkerError, match="the error of the environment"), log:
-        runner.train()
-    (progress,) = tmp_path.rglob("progress.csv")
-    assert len(progress.read_text().splitlines()) > 3
-    assert list(tmp_path.rglob("params.pkl"))
-
-
-# --- The end of the sampler's own process ---------------------------------------------------------
-
-SCRIPT = """
-    import sys, time
-    from tests.samplers.parallel_parts import *
-
-    if __name__ == "__main__":
-        method, how, *indices = sys.argv[1:]
-        kwargs = {"start_method": method, "batch_T": 20}
-        samplers = [start(PARALLEL[int(i)], 2, **kwargs)[0] for i in indices]
-        print("started", *[w.pid for sampler in samplers for w in sampler.workers], flush=True)
-        for itr in range(10**9):
-            for sampler in samplers:
-                sampler.obtain_samples(itr)
-            if how == "end" and itr == 3:
-                break  # Without shutdown.
-"""
-
-
-def named_shared_memory(pid):
-    """What would be left behind if nobody removed its name."""
-    paths = {m.path for m in psutil.Process(pid).memory_maps(grouped=False)}
-    return {path for path in paths if path.startswith("/dev/shm/") and os.path.exists(path)}
-
-
-def run_script(tmp_path, method, how, indices):
-    """Start the script in a process group of its own, and wait until it samples."""
-    script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(SCRIPT))
-    process = subprocess.Popen(
-        [sys.executable, str(script), method, how, *indices],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-    )
-    output = []
-    for line in process.stdout:
-        output.append(line)
-        if line.startswith("started"):
-            return process, [int(pid) for pid in line.split()[1:]]
-    raise AssertionError("".join(output))
-
-
-def assert_all_are_gone(process, workers, shared):
-    process.wait(AT_ONCE)
-    wait_until(lambda: not any(map(psutil.pid_exists, workers)))
-    wait_until(lambda: not any(map(os.path.exists, shared)))
-
-
-@pytest.mark.full  # test_sync_rl and test_resume kill runs with workers.
-@pytest.mark.parametrize(
-    ("method", "how", "indices"),
-    [
-        ("fork", "kill", "02"),
-        ("fork", "end", "02"),
-        ("fork", "interrupt", "02"),
-        ("spawn", "interrupt", "0"),
-        ("forkserver", "kill", "1"),
-    ],
-)
-def test_the_workers_end_with_the_samplers(tmp_path, method, how, indices):
-    process, workers = run_script(tmp_path, method, how, indices)
-    try:
-        time.sleep(0.3)
-        pids = [process.pid, *workers]
-        shared = set()
-        if how != "end":
-            shared = set().union(*map(named_shared_memory, pids))
-            assert bool(shared) == (method != "fork"), "names exist only where they are needed"
-            assert all(map(psutil.pid_exists, pids))
-        if how == "interrupt":
-            os.killpg(process.pid, signal.SIGINT)
-        elif how == "kill":
-            process.kill()
-        output = process.stdout.read() if how != "kill" else ""
-        assert_all_are_gone(process, workers, shared)
-    finally:
-        process.stdout.close()
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    if how == "interrupt":
-        # One traceback, that of the sampler: workers are quiet.
-        assert output.count("KeyboardInterrupt") == 1, output
-        assert process.returncode != 0
-    if how == "end":
-        assert process.returncode == 0, output

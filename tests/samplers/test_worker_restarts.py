@@ -7,11 +7,9 @@ import time
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 
-from rlpyt.core.records import TrajInfo
 from rlpyt.distributions.noise import integers_like
 from rlpyt.processes.supervisor import WorkerError
 from rlpyt.samplers.async_.alternating_sampler import AsyncAlternatingSampler
@@ -24,6 +22,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import torchify_buffer
+from tests.resources import named_shared_memory, own_children
 from tests.samplers.parallel_parts import (
     PARALLEL,
     AlternatingRule,
@@ -36,8 +35,7 @@ from tests.samplers.parallel_parts import (
     start,
 )
 from tests.samplers.test_async_samplers import ONE, TWO, start_async
-from tests.samplers.test_parallel_samplers import own_process
-from tests.samplers.test_worker_faults import named_shared_memory
+from tests.samplers.test_worker_faults import BigTrajInfo
 from tests.selection import FULL, each_once
 from tests.waiting import wait_until
 
@@ -68,17 +66,12 @@ class FailsOnce(FaultyEnv):
         super().load_state_dict(state)
 
 
-def own_children():
-    children = psutil.Process().children(recursive=True)
-    return {child.pid for child in children if child.status() != "zombie"}
-
-
 @pytest.fixture(autouse=True)
 def _nothing_is_left():
-    before, memory = own_children(), named_shared_memory(os.getpid())
+    before, memory = own_children(), named_shared_memory()
     yield
     assert own_children() <= before
-    assert named_shared_memory(os.getpid()) <= memory
+    assert named_shared_memory() <= memory
 
 
 def kwargs_of(tmp_path, how, where="step", after=0, **kwargs):
@@ -145,7 +138,7 @@ def test_fault_in_a_batch(SamplerCls, how, tmp_path, capfd):
     assert "It is restarted (1 of at most 10 restarts in an hour)" in log
 
 
-@pytest.mark.parametrize("SamplerCls", PARALLEL if FULL else [CpuSampler, AlternatingSampler])
+@pytest.mark.parametrize("SamplerCls", PARALLEL if FULL else [AlternatingSampler])
 def test_fault_where_environments_wait(SamplerCls, tmp_path):
     kwargs = kwargs_of(tmp_path, "raise", after=3, CollectorCls="wait")
     sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
@@ -281,7 +274,8 @@ def test_fault_in_an_evaluation(SamplerCls, limit, tmp_path):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("SamplerCls", [AlternatingSampler, *[CpuSampler] * FULL])
+@pytest.mark.full
+@pytest.mark.parametrize("SamplerCls", [AlternatingSampler, CpuSampler])
 def test_a_worker_killed_before_an_evaluation(SamplerCls, tmp_path):
     kwargs = kwargs_of(tmp_path, None, **LIMITS["episodes"])
     sampler, _ = start(SamplerCls, 2, agent_for(SamplerCls), **kwargs)
@@ -385,14 +379,6 @@ def test_a_new_worker_leaves_sigterm_to_the_sampler_too(tmp_path):
     sampler.shutdown()
 
 
-class BigTrajInfo(TrajInfo):
-    """Larger than a pipe, so that it is still being sent when the worker goes on."""
-
-    def terminate(self, observation):
-        self.Frames = np.ones(4_000_000, dtype="uint8")
-        return super().terminate(observation)
-
-
 def test_a_worker_killed_while_it_sends(tmp_path):
     kwargs = kwargs_of(tmp_path, "kill", "reset", after=1, batch_T=60, TrajInfoCls=BigTrajInfo)
     sampler, _ = start(CpuSampler, 2, CollectorCls="wait", **kwargs)
@@ -402,20 +388,6 @@ def test_a_worker_killed_while_it_sends(tmp_path):
         assert len(infos) <= samples.env.env_info.traj_done.sum()
     assert (tmp_path / "mark").exists()
     assert len(infos) > 0
-    sampler.shutdown()
-
-
-def test_worker_process_of_research_code(tmp_path):
-    sampler = CpuSampler(batch_T=7, batch_B=4, **kwargs_of(tmp_path, "kill", after=10))
-    sampler.EnvCls, sampler.env_kwargs = sampler.EnvCls, {}
-    sampler.initialize(RuleAgent(), {"workers_cpus": 2}, seed=3, worker_process=own_process)
-    before = [worker.pid for worker in sampler.workers]
-    sampler.obtain_samples(0)
-    os.kill(before[1], signal.SIGKILL)
-    for itr in range(1, 3):
-        samples, infos = sampler.obtain_samples(itr)
-        assert len(infos) == samples.env.env_info.traj_done.sum()
-    assert [worker.pid == pid for worker, pid in zip(sampler.workers, before)] == [True, False]
     sampler.shutdown()
 
 

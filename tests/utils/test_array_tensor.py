@@ -24,17 +24,6 @@ def test_select_at_indexes(mod, trail):
         assert y.shape == lead + trail
         for i in np.ndindex(*lead):
             assert (np.asarray(y)[i] == x[i][indexes[i]]).all()
-    for i_shape, x_shape in [((3,), (4, 2)), ((3,), (3,)), ((3, 1), (3, 2, 5))]:
-        with pytest.raises(ValueError, match="indexes"):
-            mod.select_at_indexes(to(mod, np.zeros(i_shape, np.int64)), to(mod, np.zeros(x_shape)))
-
-
-@pytest.mark.parametrize("trail", [(), (2, 3)])
-def test_select_at_indexes_has_a_gradient(trail):
-    x = torch.zeros(2, 3, *trail, requires_grad=True)
-    tensor.select_at_indexes(torch.tensor([2, 0]), x).sum().backward()
-    expected = torch.tensor([[0.0, 0, 1], [1, 0, 0]]).reshape((2, 3) + (1,) * len(trail))
-    assert (x.grad == expected).all()
 
 
 @np_or_torch
@@ -93,12 +82,3 @@ def test_leading_dims_there_and_back(lead, T, B, shape):
         first, second = tensor.restore_leading_dims(several, len(lead), T, B)
         assert first.equal(x)
         assert second.equal(2 * x)
-
-
-@np_or_torch
-def test_wrong_numbers_of_leading_dims(mod):
-    for shape, dim in [((2, 3, 4), 0), ((2,), 2)]:
-        with pytest.raises(ValueError, match="data dimensions"):
-            mod.infer_leading_dims(to(mod, np.zeros(shape)), dim)
-    with pytest.raises(ValueError, match="B is 3"):
-        tensor.restore_leading_dims(torch.zeros(3, 2), lead_dim=0, B=3)

@@ -76,13 +76,6 @@ def test_getitem_indexes_every_field_and_keeps_none(cls: Any, lib: Any, loc: Any
     assert y.none is None
 
 
-def test_getitem_takes_masks_and_gives_views() -> None:
-    x = make(Outer)
-    assert x[np.array([True, False, True, False, False])].a.shape == (2, 2)
-    x[1].a[:] = 7
-    assert (x.a[1] == 7).all()
-
-
 @pytest.mark.parametrize("cls", KINDS)
 @pytest.mark.parametrize("source", [Outer, Plain, OuterSchema], ids=["nat", "namedtuple", "schema"])
 def test_setitem_from_a_tuple_with_the_same_fields(cls: Any, source: Any) -> None:
@@ -106,15 +99,10 @@ def test_setitem_of_anything_else_goes_whole_into_every_field(cls: Any, value: A
         assert not field[0].any()
 
 
-def test_setitem_of_a_plain_tuple_is_no_record() -> None:
+@pytest.mark.parametrize("value", [(1, 2), namedtuple("Other", ["p", "r"])(1, 2)])
+def test_setitem_of_a_tuple_with_other_names_goes_whole_into_every_field(value: Any) -> None:
     x = Inner(np.zeros((3, 2)), np.zeros((3, 2)))
-    x[0] = (1, 2)
-    assert x.p[0].tolist() == x.q[0].tolist() == [1, 2]
-
-
-def test_setitem_of_a_tuple_with_other_names_goes_whole_into_every_field() -> None:
-    x = Inner(np.zeros((3, 2)), np.zeros((3, 2)))
-    x[0] = namedtuple("Other", ["p", "r"])(1, 2)
+    x[0] = value
     assert x.p[0].tolist() == x.q[0].tolist() == [1, 2]
 
 
@@ -135,14 +123,6 @@ def test_none_fits_into_a_record_without_arrays() -> None:
     x[0] = Inner(1.0, None)
     x[1] = Inner(1.0, Empty())
     assert x.p.tolist() == [1, 1, 0]
-
-
-def test_none_into_none_is_skipped_also_as_the_whole_value() -> None:
-    x = Inner(None, None)
-    x[0] = None
-    x[0] = Inner(None, None)
-    Empty()[0] = None
-    assert tuple(x) == (None, None)
 
 
 @pytest.mark.parametrize("cls", KINDS)
@@ -170,14 +150,6 @@ def test_index_errors_name_class_and_field(cls: Any) -> None:
             attempt()
         assert type(info.value) is Exception
         assert isinstance(info.value.__cause__, IndexError)
-
-
-def test_other_errors_pass_unchanged() -> None:
-    x = Inner({"k": 1}, np.zeros(3))
-    with pytest.raises(KeyError):
-        x["missing"]
-    with pytest.raises(RuntimeError, match="expand"):
-        Inner(torch.zeros(3, 2), None)[0] = Inner(torch.zeros(5), None)
 
 
 @pytest.mark.parametrize("cls", KINDS)
@@ -233,12 +205,6 @@ def test_factory() -> None:
     assert namedarraytuple("A", "x") is not namedarraytuple("A", "x")
 
 
-@pytest.mark.parametrize("name", ["get", "items", "_x", "class", "x-y"])
-def test_factory_refuses_field_names(name: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        namedarraytuple("A", ["ok", name])
-
-
 # As the function that a program has copied from rlpyt 0.1.2 makes it, without our metaclass.
 CopyOfStep: Any = type(
     "CopyOfStep",
@@ -274,8 +240,6 @@ def test_record_keeps_what_was_declared() -> None:
     assert x.reward is None
     assert x[0].observation.shape == (2,)
     assert Step(0, reward=3).doubled() == 6
-    with pytest.raises(TypeError, match="NamedTuple"):
-        record(dict)
 
 
 def test_record_class_is_the_same_for_every_call() -> None:
@@ -307,13 +271,6 @@ def test_like_takes_every_form(example: Any) -> None:
     assert (schema is example) == (example is OuterSchema)
 
 
-@pytest.mark.parametrize("wrong", [3, (1, 2), tuple, np.zeros(3), None, "Outer", PythonSubclass])
-def test_like_refuses_what_is_no_record(wrong: Any) -> None:
-    for like in (namedarraytuple_like, NamedArrayTupleSchema_like):
-        with pytest.raises(TypeError, match="named tuple"):
-            like(wrong)
-
-
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_instances_pickle_as_their_own_class(protocol: int) -> None:
     for x in (Inner(1, 2), Step(1, 2), PythonSubclass(1, 2), Empty()):
@@ -331,12 +288,6 @@ def test_instances_of_classes_that_are_nowhere_pickle() -> None:
     assert type(y.v).__name__ == "Local"
     assert "w" in y.v
     assert pickle.loads(pickle.dumps(type(x))) is type(y)
-
-
-def test_classes_pickle() -> None:
-    for cls in (Inner, Step, PythonSubclass, Empty):
-        assert pickle.loads(pickle.dumps(cls)) is cls
-        assert copy.deepcopy(cls) is cls
 
 
 def test_unpickling_needs_the_fields_to_agree(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,15 +316,6 @@ def test_copies_have_the_very_class_wherever_it_was_made() -> None:
     assert deep.v is not x.v
 
 
-def test_a_python_subclass_keeps_its_own_state_when_pickled() -> None:
-    x = PythonSubclass(1, 2)
-    x.extra = "kept"
-    for y in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
-        assert type(y) is PythonSubclass
-        assert y.extra == "kept"
-    assert type(x.__class__(np.zeros(2), None)[0]) is PythonSubclass
-
-
 def random_structure(rng: np.random.Generator, lead: tuple[int, ...], depth: int) -> Any:
     kind = rng.integers(4 if depth else 2)
     if kind == 0:
@@ -389,7 +331,7 @@ def leaves(x: Any) -> list[Any]:
     return [leaf for part in x for leaf in leaves(part)] if isinstance(x, tuple) else [x]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(3))
 def test_random_structures_can_be_read_written_and_pickled(seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = record_class("Root", "a b c")(*[random_structure(rng, (5, 3), 3) for _ in range(3)])

@@ -66,13 +66,6 @@ def test_an_annotated_attribute_is_the_default_of_a_setting() -> None:
     assert (Instead(2.0).rate, Instead(2.0).size) == (2.0, 3)
 
 
-def test_an_attribute_of_a_subclass_blocks_a_setting_of_the_base() -> None:
-    class Fixed(Settings):
-        size = 7
-
-    assert (Fixed(1.0, 4).rate, Fixed(1.0, 4).size) == (1.0, 7)
-
-
 def test_overwrite_stores_in_any_case() -> None:
     class Overwriting:
         mode = "class"
@@ -134,11 +127,6 @@ def test_whole_numbers() -> None:
     assert whole_number("n", 1e6) == 1_000_000
     assert whole_number("n", 2.5) == 2
     assert whole_number("n", 0, at_least=0, rounds_down=False) == 0
-    for refused in (0, 0.5, -1, float("inf"), float("nan"), "many", None):
-        with pytest.raises(ValueError, match=f"n is {refused!r}"):
-            whole_number("n", refused)
-    with pytest.raises(ValueError, match="n is 2.5: give a whole number"):
-        whole_number("n", 2.5, rounds_down=False)
 
 
 class Rated:
@@ -154,17 +142,7 @@ class Passing(Rated):
         super().__init__(**kwargs)
 
 
-def test_unknown_names_and_places_are_refused_with_a_proposal() -> None:
-    with pytest.raises(TypeError, match="Rated has no argument 'rat'.*'rate'"):
-        Rated(rat=1)
-    with pytest.raises(TypeError, match="Rated.*name them.*rate=..., size"):
-        Rated(1, 2, "a", 4)
+def test_constructors_with_a_signature_of_their_own() -> None:
     assert Rated(1, 2).size == 2
     assert Passing(rate=1, own=2).own == 2, "what a constructor takes out is no fault"
     assert copy.copy(Rated(3)).rate == 3
-
-
-@pytest.mark.parametrize("name", ["rate", "size"])
-def test_text_is_no_number(name: str) -> None:
-    with pytest.raises(TypeError, match=f"{name} of Rated is the text '1e-3'"):
-        Rated(**{"rate": 1, name: "1e-3"})

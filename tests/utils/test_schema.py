@@ -1,9 +1,5 @@
 """Records without a class per type."""
 
-import copy
-import pickle
-
-import numpy as np
 import pytest
 
 from rlpyt.utils.collections import (
@@ -46,10 +42,8 @@ def test_schemas_make_records(Schema, Record):
 
 
 @pytest.mark.parametrize("name", ["get", "items"])
-def test_names_of_array_methods_are_refused_only_for_arrays(name):
+def test_names_of_array_methods_are_fields_of_plain_records(name):
     assert NamedTupleSchema("Name", [name])(1)._asdict() == {name: 1}
-    with pytest.raises(ValueError, match=name):
-        NamedArrayTupleSchema("Name", [name])
 
 
 def test_namedtuple_methods():
@@ -66,21 +60,3 @@ def test_namedtuple_methods():
         x._replace(c=3)
     with pytest.raises(AttributeError, match="Name.*'c'"):
         x.c  # noqa: B018
-
-
-@both
-def test_copies(Schema, Record):
-    schema = Schema("Name", "a b")
-    for clone in (lambda x: pickle.loads(pickle.dumps(x)), copy.copy, copy.deepcopy):
-        new = clone(schema)
-        assert type(new) is Schema
-        assert (new._fields, new._signature) == (("a", "b"), schema._signature)
-        x = clone(schema(1, [2]))
-        assert (type(x), x._typename, x._fields) == (Record, "Name", ("a", "b"))
-        assert x == (1, [2])
-
-
-def test_an_index_gives_the_same_type_and_none_stays():
-    x = NamedArrayTupleSchema("Name", "a b")(np.arange(4), None)
-    assert type(x[1:]) is NamedArrayTuple
-    assert (x[1:]._typename, x[1:].a.tolist(), x[1:].b) == ("Name", [1, 2, 3], None)

@@ -9,7 +9,6 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -157,17 +156,6 @@ def test_an_attribute_seed_is_no_method() -> None:
     assert (env.seed, env.action_space.seed) == (4, 5)
 
 
-def test_gymnasium_environments_are_reproducible() -> None:
-    def rollout(seed: int) -> list[float]:
-        env = gymnasium.make("CartPole-v1")
-        set_envs_seeds([env], seed)
-        observation = env.reset()[0]
-        return [*observation, env.action_space.sample(), *env.observation_space.sample()]
-
-    assert rollout(3) == rollout(3)
-    assert rollout(3) != rollout(4)
-
-
 def test_a_generator_continues_where_its_state_was_taken() -> None:
     gen = make_generator()
     gen.random(5)
@@ -179,10 +167,6 @@ def test_a_generator_continues_where_its_state_was_taken() -> None:
     other = make_generator()
     set_generator_state(other, state)
     assert (other.integers(1000, size=20, dtype=np.int32) == expected).all()
-
-
-def test_generators_differ_from_each_other() -> None:
-    assert make_generator().random() != make_generator().random()
 
 
 def test_global_streams_continue_also_after_a_file() -> None:

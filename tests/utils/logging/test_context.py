@@ -280,22 +280,11 @@ def test_relative_directory_is_moved_into_log_dir(tmp_path, capsys):
     assert notice == f"Logging to {exp_dir}\n"
 
 
-def test_absolute_directory_stays_what_it_is(tmp_path):
-    with logger_context(tmp_path / "else", 0, "a"):
-        assert logger.get_snapshot_dir() == str(tmp_path / "else" / "run_0")
-
-
 def test_resume_takes_the_directory(tmp_path, capsys):
     # It was named after the time of the start, where there was nothing to resume.
     with logger_context("somewhere", 0, "a", resume=True):
         assert logger.get_snapshot_dir() == str(tmp_path / "somewhere" / "run_0")
     assert capsys.readouterr().out == ""
-
-
-def test_unknown_snapshot_mode_leaves_the_logger_as_it_was(log_dir, fresh_logger):
-    with pytest.raises(ValueError, match="sometimes"):
-        logger_context(log_dir, 0, "a", snapshot_mode="sometimes").__enter__()
-    assert logger.current() is fresh_logger
 
 
 # Tensorboard.

@@ -1,6 +1,5 @@
 """One test or more per row of the table of functions."""
 
-import dataclasses
 import re
 import sys
 
@@ -48,20 +47,6 @@ def test_log_goes_to_console_and_files(tmp_path, capsys):
     assert path.read_text() == printed  # Without closing: every line is flushed.
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "pattern"),
-    [
-        ({"with_prefix": False}, TIMESTAMP + "hello"),
-        ({"with_timestamp": False}, "run_0 hello"),
-        ({"with_timestamp": False, "color": "green"}, "run_0 hello"),
-    ],
-)
-def test_log_options(kwargs, pattern, capsys):
-    logger.push_prefix("run_0 ")
-    logger.log("hello", **kwargs)
-    assert re.fullmatch(pattern + "\n", capsys.readouterr().out)
-
-
 def test_colours_are_for_terminals_only(tmp_path, capsys, monkeypatch):
     logger.add_text_output(tmp_path / "debug.log")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
@@ -80,13 +65,6 @@ def test_text_output_appends_and_is_removed(tmp_path):
         logger.remove_text_output(path)
     logger.log("three")
     assert (tmp_path / "debug.log").read_text() == "one\ntwo\n"
-
-
-def test_prefix_is_popped_by_an_exception():
-    with pytest.raises(KeyError), logger.prefix("a "), logger.tabular_prefix("b/"):
-        raise KeyError
-    assert logger._prefixes == []
-    assert logger.current().tabular_prefixes == []
 
 
 def test_disabled_prefix(capsys):
@@ -159,16 +137,6 @@ def test_disabled_tabular_shows_but_does_not_write(tmp_path, dump, read_csv, cap
     assert read_csv(tmp_path / "progress.csv") == [["b"], ["2"]]
 
 
-def test_row_has_step_and_last_of_equal_keys(sink):
-    logger.add_sink(sink)
-    logger.set_iteration(7)
-    for value in (1, 2):
-        logger.record_tabular("a", value)
-    logger.dump_tabular(write_header=True)
-    assert sink.rows == [({"a": 2}, 7)]
-    assert sink.values == [("a", 1, 7), ("a", 2, 7)]
-
-
 @pytest.mark.parametrize(
     ("value", "stored"),
     [
@@ -235,18 +203,6 @@ def test_misc_stat_of_nothing_or_nan_is_nan(values):
     assert all(np.isnan(value) for _, value in logger.current().rows)
 
 
-def test_misc_stat_placement_is_checked():
-    with pytest.raises(ValueError, match="placement .* 'middle'"):
-        logger.record_tabular_misc_stat("x", [1], placement="middle")
-
-
-def test_replaced_log_prints_the_table(monkeypatch, dump):
-    lines = []
-    monkeypatch.setattr(logger, "log", lambda line: lines.append(line))
-    dump(a=1)
-    assert lines == ["-  -\na  1\n-  -"]
-
-
 # Tabular-only mode.
 
 
@@ -310,13 +266,6 @@ def test_no_snapshot_without_directory(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_snapshot_mode_is_refused_when_it_is_set():
-    """It used to be noticed at the first save."""
-    with pytest.raises(ValueError, match="'sometimes'.* all, last, gap, last\\+gap, none"):
-        logger.set_snapshot_mode("sometimes")
-    assert logger.get_snapshot_mode() == "all"
-
-
 def test_snapshot_gap_is_checked():
     logger.set_snapshot_mode("gap")
     with pytest.raises(ValueError, match="gap=0 must be at least 1 iteration"):
@@ -347,15 +296,12 @@ def test_summary_writer_gets_numbers_at_once():
         logger.record_tabular("a", np.float32(1.5))
     logger.record_tabular("b", "text")
     assert writer.scalars == [("p/a", 1.5, 4)]
+    logger.set_tf_summary_dir("somewhere")
+    assert logger.get_tf_summary_dir() == "somewhere"
     logger.set_tf_summary_writer(None)
     logger.record_tabular("a", 1)
     assert len(writer.scalars) == 1
     assert logger.get_tf_summary_writer() is None
-
-
-def test_summary_dir():
-    logger.set_tf_summary_dir("somewhere")
-    assert logger.get_tf_summary_dir() == "somewhere"
 
 
 # Sinks.
@@ -372,23 +318,6 @@ def test_removed_sink_is_closed_and_gets_nothing_more(sink, dump):
     assert sink.lines == ["one"]
     assert sink.rows == []
     assert sink.n_closed == 1
-
-
-def test_sinks_that_are_equal_are_two():
-    @dataclasses.dataclass
-    class EqualSink(Sink):
-        name: str = "same"
-
-    one, other = EqualSink(), EqualSink()
-    logger.add_sink(one)
-    logger.add_sink(other)
-    logger.remove_sink(other)
-    assert [s for s in logger.current().sinks if isinstance(s, EqualSink)][0] is one
-
-
-def test_an_object_that_is_no_sink_is_refused():
-    with pytest.raises(TypeError, match="write_text, write_value, write_row and close"):
-        logger.add_sink(print)
 
 
 @pytest.mark.parametrize("method", ["write_text", "write_value", "write_row"])
@@ -415,19 +344,7 @@ def test_all_sinks_failing_is_reported_on_stderr(fresh_logger, capsys):
     assert "no connection" in capsys.readouterr().err
 
 
-def test_sink_that_fails_to_close_is_removed(sink):
-    failing = FailingSink("close")
-    logger.add_sink(failing)
-    logger.remove_sink(failing)
-    assert failing not in logger.current().sinks
-
-
 # State.
-
-
-def test_unknown_names_are_errors():
-    with pytest.raises(AttributeError, match="_no_such_name"):
-        _ = logger._no_such_name
 
 
 def test_state_round_trip(fresh_logger):
