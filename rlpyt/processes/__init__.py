@@ -7,7 +7,7 @@
 * ``primitives``: semaphore, barrier and queue whose waits notice failed processes.
 * ``rwlock``: a read-write lock that is released when its holder ends.
 * ``launch``: the start of a process, OpenMP threads, CPU affinity, free ports.
-* ``allocator``: a setting that keeps freed memory in the process.
+* ``allocator``: an allocator that keeps freed memory, and threads that spin only briefly.
 * ``machine``: the CPUs, memory and GPUs that a process may use.
 
 The first process of a run makes a ``Supervisor`` with semaphores, barriers and queues, and passes

@@ -1,4 +1,4 @@
-"""What a process needs from its system to be fast: its allocator, and threads that do not spin.
+"""Fast memory and threads of a process: its allocator, and how long threads spin.
 
 A training step repeatedly allocates and frees the same blocks. By default glibc returns large ones
 to the kernel, and each new use costs a page fault per 4 KiB, in which the kernel clears the page.
