@@ -419,7 +419,7 @@ class Replayed:
         return replay
 
 
-@pytest.mark.parametrize("name", ["PPO-kl", *["SAC", "DDPG", "Rainbow"] * FULL])
+@pytest.mark.parametrize("name", ["SAC", *["PPO-kl", "DDPG", "Rainbow"] * FULL])
 def test_outputs_of_a_cuda_graph_are_kept(name, monkeypatch):
     eager = begun(RUNS[name])
     expected = train(eager)

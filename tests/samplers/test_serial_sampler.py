@@ -2,9 +2,12 @@
 
 import copy
 
+import gymnasium
 import numpy as np
 import pytest
 
+from rlpyt.agents.pg.generic import GenericFfAgent
+from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.samplers.parallel_parts import DiceEnv, RecurrentRule
@@ -132,6 +135,39 @@ def test_batches_continue_each_other_and_alias_one_buffer():
     # Writing an action writes the previous action of the next row.
     second.agent.action[0] = 4
     assert (sampler.samples_np.agent.prev_action[1] == 4).all()
+
+
+class TwoActions(gymnasium.Env):
+    """It writes into the action that it gets."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Dict(
+        {
+            "move": gymnasium.spaces.Discrete(3),
+            "push": gymnasium.spaces.Box(-1, 1, (2,), np.float32),
+        }
+    )
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        reward = float(action["push"].sum())
+        action["push"][...] = 9
+        return np.zeros(2, np.float32), reward, False, False, {}
+
+
+def test_actions_of_several_fields_are_recorded_as_the_agent_chose_them():
+    sampler = SerialSampler(lambda: GymEnvWrapper(TwoActions()), {}, batch_T=4, batch_B=2)
+    sampler.initialize(GenericFfAgent(), seed=0)
+    samples, _ = sampler.obtain_samples(0)
+    action = samples.agent.action
+    assert action._fields == ("move", "push")
+    np.testing.assert_allclose(action.push.sum(-1), samples.env.reward, rtol=1e-5)
+    for now, before in zip(action, samples.agent.prev_action):
+        assert np.array_equal(now[:-1], before[1:])
+    sampler.shutdown()
 
 
 def test_bootstrap_value_is_of_the_observation_after_the_batch():

@@ -121,6 +121,18 @@ class TestGenerator:
 
         assert np.array_equal(unseeded(), unseeded())
 
+    def test_state_of_an_unseeded_space_is_seeded_anew(self, make):
+        fresh, space = make().state_dict(), make()
+        space.seed(7)
+        drawn = self.draw(space)
+        space.load_state_dict(fresh)
+        np.random.seed(5)
+        first = self.draw(space)
+        assert not np.array_equal(first, drawn)
+        space.load_state_dict(fresh)
+        np.random.seed(5)
+        assert np.array_equal(self.draw(space), first)
+
     def test_sampling_leaves_the_global_generator_alone(self, make):
         # Spaces used to draw from it, so that one more sample changed everything after it.
         space = make()

@@ -167,9 +167,11 @@ def test_samples_come_without_priorities_where_none_are_used(settings):
     assert run.train(9)[-1].loss
 
 
-def test_where_environments_wait_is_stored():
-    run = Run(mid_batch_reset=False)
-    stored = run.algo.replay_entries(run.collect()).samples
+@pytest.mark.parametrize("input_priorities", [True, False])
+def test_where_environments_wait_is_stored(input_priorities):
+    run = Run(mid_batch_reset=False, input_priorities=input_priorities)
+    stored = run.algo.replay_entries(run.collect())
+    stored = stored.samples if input_priorities else stored
     assert stored._fields == (*SamplesToBufferRnn._fields, "valid")
     waits = [[run.rows[b][t].waits for b in range(3)] for t in range(6)]
     assert (~stored.valid).tolist() == waits

@@ -45,6 +45,11 @@ def said(tmp_path):
     return {f"{f.parent.name}/{f.stem[5:]}": json.loads(f.read_text()) for f in files}
 
 
+def test_no_such_script(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.py"):
+        launch.launch_experiment(tmp_path / "nothing.py", 0, CODE, str(tmp_path), {}, 0, ())
+
+
 def test_every_setting_runs_as_often_as_asked(script, tmp_path):
     variants = [{"a": {"b": 1}}, {"a": {"b": 2}}]
     run_experiments(
