@@ -5,9 +5,9 @@ to the kernel, and each new use costs a page fault per 4 KiB, in which the kerne
 Even when it keeps them, it hands out other addresses in each step, which are in no cache; tcmalloc
 returns the block that was freed last.
 
-Torch's threads wait for each other by spinning, for some 15 ms unless told otherwise. On a machine
-that other programs use, the thread that they wait for is not running: then 5,000 steps of PPO on
-CartPole take minutes.
+Torch's threads wait for each other by spinning, for some 15 ms unless told otherwise. On a quiet
+machine that is right; where more threads want to run than there are CPUs, the one that they wait
+for is not running: then 5,000 steps of PPO on CartPole take minutes.
 """
 
 from __future__ import annotations
@@ -55,22 +55,24 @@ def tune_allocator() -> bool:
 def startup_environment() -> dict[str, str]:
     """Return the environment variables with which a new process is fast.
 
-    These are ``LD_PRELOAD`` with tcmalloc, if that is installed, and ``GOMP_SPINCOUNT``, for
-    threads that spin for 50 us only. What the environment sets already is left out.
+    These are ``LD_PRELOAD`` with tcmalloc, if that is installed, and on a busy machine
+    ``GOMP_SPINCOUNT``, for threads that spin for 50 us only. What the environment sets already is
+    left out.
     """
     added = {}
     folders = [f"{sys.prefix}/lib", "/usr/lib64", f"/usr/lib/{os.uname().machine}-linux-gnu"]
     found = [file for folder in folders if (file := Path(folder, _TCMALLOC)).exists()]
     if found and "LD_PRELOAD" not in os.environ:
         added["LD_PRELOAD"] = str(found[0])
-    if not spins_briefly():
+    if would_spin_in_vain():
         added["GOMP_SPINCOUNT"] = "1000"
     return added
 
 
-def spins_briefly() -> bool:
-    """Return whether the environment says how long threads spin."""
-    return not os.environ.keys().isdisjoint(("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"))
+def would_spin_in_vain() -> bool:
+    """Return whether other programs keep the CPUs busy, and nothing limits spinning."""
+    is_limited = not os.environ.keys().isdisjoint(("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"))
+    return not is_limited and os.getloadavg()[0] > (os.cpu_count() or 1)
 
 
 def restart_faster() -> None:

@@ -15,7 +15,7 @@ import torch
 
 from rlpyt.core.protocols import AgentLike, AlgoLike
 from rlpyt.core.statistics import Statistics
-from rlpyt.processes.allocator import spins_briefly, tune_allocator
+from rlpyt.processes.allocator import tune_allocator, would_spin_in_vain
 from rlpyt.processes.launch import can_be_pinned, pin_process
 from rlpyt.processes.supervisor import Supervisor
 from rlpyt.runners._checks import check_cpus_in
@@ -484,12 +484,11 @@ def prepare_process(affinity: Mapping[str, Any]) -> None:
     if threads is not None:
         torch.set_num_threads(int(threads))
     logger.log(f"Runner master Torch threads: {torch.get_num_threads()}.")
-    load, n_cpus = os.getloadavg()[0], os.cpu_count() or 1
-    if torch.get_num_threads() > 1 and load > n_cpus and not spins_briefly():
+    if torch.get_num_threads() > 1 and would_spin_in_vain():
         logger.log(
-            f"WARNING: {load:.0f} other threads are at work on {n_cpus} CPUs, where torch's spin "
-            "while they wait for each other: start with GOMP_SPINCOUNT=1000 in the environment, as "
-            "the command does, or set master_torch_threads=1 in the affinity, which may be many "
-            "times as fast."
+            f"WARNING: {os.getloadavg()[0]:.0f} threads want to run on {os.cpu_count()} CPUs, "
+            "where torch's spin while they wait for each other: start with GOMP_SPINCOUNT=1000 in "
+            "the environment, as the command does, or set master_torch_threads=1 in the affinity, "
+            "which may be many times as fast."
         )
     tune_allocator()

@@ -56,6 +56,9 @@ def test_what_a_process_starts_with(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(allocator, "_TCMALLOC", "libof_this_test.so")
     for name in ("LD_PRELOAD", "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 9.0, 9.0))
+    assert allocator.startup_environment() == {}
+    monkeypatch.setattr(os, "getloadavg", lambda: (os.cpu_count() + 0.5, 0.0, 0.0))
     assert allocator.startup_environment() == {"GOMP_SPINCOUNT": "1000"}
     library = tmp_path / "lib" / "libof_this_test.so"
     library.parent.mkdir()
@@ -70,6 +73,7 @@ RESTART = """
 import os, sys
 from rlpyt.processes import allocator
 sys.prefix, allocator._TCMALLOC = sys.argv[1], "libof_this_test.so"
+os.getloadavg = lambda: (1000.0,)
 is_there = "libof_this_test" in open("/proc/self/maps").read()
 print(os.getpid(), is_there, os.environ.get("GOMP_SPINCOUNT"), flush=True)
 allocator.restart_faster()
