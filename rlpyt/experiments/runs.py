@@ -233,7 +233,15 @@ class Run:
         return load(self.directory)
 
     def plot(self, y: str = "ReturnAverage", file: str | Path | None = None) -> Any:
-        """Draw a column of the log against environment steps; return the figure of matplotlib."""
+        """Draw a column of the log against environment steps.
+
+        Args:
+            y: column of the vertical axis.
+            file: picture to write; None to leave it out.
+
+        Returns:
+            A figure of matplotlib, which a notebook shows.
+        """
         from rlpyt.experiments.results.comparison import Comparison
         from rlpyt.experiments.results.pictures import draw_curves
         from rlpyt.experiments.results.runs import LoggedRun
@@ -246,7 +254,12 @@ class Run:
         return figure
 
     def evaluate(self, n_episodes: int = 100, seed: int | None = None) -> dict[str, Any]:
-        """Return mean, std, min, median and max of each statistic, such as ``"Return"``."""
+        """Return mean, std, min, median and max of each statistic, such as ``"Return"``.
+
+        Args:
+            n_episodes: number of episodes.
+            seed: seed for all random numbers; drawn if None.
+        """
         infos = evaluation.evaluate(evaluation.load_agent(self.directory), n_episodes, seed)
         return evaluation.statistics(infos)
 

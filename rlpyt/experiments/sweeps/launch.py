@@ -120,7 +120,13 @@ def run_experiments(
 
 
 def log_exps_tree(exp_dir: str, log_dirs: Sequence[str], runs_per_setting: int) -> None:
-    """Write the settings of the sweep into ``exp_dir/experiments_tree.txt``."""
+    """Write the settings of the sweep into ``exp_dir/experiments_tree.txt``.
+
+    Args:
+        exp_dir: directory of the sweep, made if needed.
+        log_dirs: directories of the settings, below ``exp_dir``.
+        runs_per_setting: number of runs of each setting.
+    """
     os.makedirs(exp_dir, exist_ok=True)
     with open(osp.join(exp_dir, "experiments_tree.txt"), "w", encoding="utf-8") as file:
         file.write(f"Experiment manager process ID: {os.getpid()}.\n")
@@ -143,14 +149,24 @@ def launch_experiment(
     set_egl_device: bool = False,
     output: Any = None,
 ) -> subprocess.Popen[bytes]:
-    """Start one run, confined to the CPUs of its slot unless the code has ``saf=0``; for programs.
+    """Start one run, confined to the CPUs of its slot unless the code has ``saf=0``.
+
+    This is for programs; sweeps start their runs by a pool.
 
     Args:
-        script, run_slot, affinity_code, log_dir, variant, run_ID, args: as in the command of a run;
-            the variant is saved in ``log_dir``.
-        python_executable: path of the interpreter; None for that of this process.
+        script: path of a Python file.
+        run_slot: slot of the run, its part of the machine.
+        affinity_code: affinity code without a slot.
+        log_dir: directory of the log, in which the variant is saved.
+        variant: settings of the run.
+        run_ID: number that distinguishes the runs of one setting.
+        args: further arguments of the script, converted to text.
+        python_executable: path of the interpreter; None for the interpreter of this process.
         set_egl_device: whether to set ``EGL_DEVICE_ID`` to the first GPU of the run, for rendering.
         output: file for the output of the run; None for the output of this process.
+
+    Returns:
+        The running process.
 
     Raises:
         FileNotFoundError: if there is no such script.
