@@ -15,6 +15,7 @@ author = "rlpyt contributors"
 copyright = "2026, rlpyt contributors"
 version = release = rlpyt.__version__
 
+viewcode_follow_imported_members = False  # Sources of other names would link back to nowhere.
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
