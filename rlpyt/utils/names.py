@@ -95,4 +95,5 @@ def import_extra(module: str, user: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(f"{user} needs {module}: pip install 'rlpyt[{extra}]'") from error
+        package = module.partition(".")[0]
+        raise ImportError(f"{user} needs {package}: pip install 'rlpyt[{extra}]'") from error

@@ -96,6 +96,6 @@ def test_learning_curves_of_given_files(sweeps, tmp_path):
 
 def test_without_matplotlib_nothing_is_written(sweeps, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"pip install 'rlpyt\[plot\]'"):
+    with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'rlpyt\[plot\]'"):
         plot_results(sweeps, tmp_path / "out")
     assert not (tmp_path / "out").exists()
