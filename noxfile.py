@@ -42,7 +42,7 @@ def tests(session: nox.Session, dependencies: str) -> None:
         session.install("-e", ".[atari,test]", *OLDEST)
     else:
         session.install("-e", ".[all,test]")
-    arguments = session.posargs or ["-n", "2", "--dist", "worksteal"]
+    arguments = session.posargs or ["-n", "3", "--dist", "worksteal"]
     session.run("python", "-m", "pytest", *arguments)
 
 
