@@ -461,7 +461,7 @@ class RlAlgorithm:
         for name in self.opt_info_fields:
             value = values.get(name)
             if isinstance(value, torch.Tensor):
-                value = value.detach() if value.requires_grad else value
+                value = value.detach()
                 value = value.reshape(-1)[:: self.opt_info_stride] if value.dim() else value
             if value is not None:
                 getattr(opt_info, name).append(value)
