@@ -247,10 +247,10 @@ def test_evaluation_makes_classes_of_the_environment(tmp_path):
 
 def test_evaluation_discounts_as_training_did(tmp_path):
     words = ["CartPole-v1", "replay_size=1000", "threads=1", "--steps", 1, "--log-dir", tmp_path]
-    invoke("train", "r2d1", *words)  # Its discount is the default of the class.
+    invoke("train", "dqn", *words)  # Its discount is the default of the class.
     invoke("evaluate", tmp_path / "run_0", "--episodes", 1, "--csv", tmp_path / "episodes.csv")
     (row,) = rows(tmp_path, "episodes.csv")
-    expected = sum(0.997**t for t in range(int(row["Length"])))
+    expected = sum(0.99**t for t in range(int(row["Length"])))
     assert float(row["DiscountedReturn"]) == pytest.approx(expected)
 
 
