@@ -7,7 +7,8 @@
 ``data/<setting>/<environment>_seed<n>.csv``, and the episodes that ``rlpyt evaluate`` wrote beside
 them ``data/<setting>/evaluation/<environment>_seed<n>.csv``. Each setting gets a picture,
 ``curves.png``, and ``table.md`` with a row for each environment and metric; ``data/runs.md`` has a
-row for each run. ``data/summary.md`` has a row for each task of the settings in ``SUMMARY``.
+row for each run. ``data/summary.md`` has a row for each task of the settings in ``SUMMARY``, and
+``data/cartpole.md`` one for each algorithm in ``CARTPOLE``, with curves in ``data/cartpole.png``.
 Published figures come from ``published.csv`` and stand beside ours where metric
 and number of steps are the same. ``data/comparison.png`` compares some of the settings.
 
@@ -51,8 +52,18 @@ SUMMARY = {
     "PPO with LSTM": ("ppo_lstm_novel", "ppo_lstm_pendulum"),
     "PQN": ("minatar_pqn",),
     "DQN": ("dqn_pong", "minatar_young_tian_dqn", "dqn_classic"),
-    "R2D1": ("r2d1_novel_ratio_64",),
+    "R2D1": ("r2d1_novel_uniform",),
     "A2C": ("a2c_1M_rmsprop",),
+}
+CARTPOLE = {
+    "DQN": "cartpole_dqn",
+    "C51": "cartpole_cat_dqn",
+    "Rainbow": "cartpole_rainbow",
+    "QR-DQN": "cartpole_qr_dqn",
+    "IQN": "cartpole_iqn",
+    "Munchausen DQN": "cartpole_munchausen_dqn",
+    "PQN": "cartpole_pqn",
+    "Discrete SAC": "cartpole_sac_discrete",
 }
 COLUMNS = (STEPS, "ReturnAverage", "Diagnostics/CumTime (s)")
 
@@ -166,6 +177,22 @@ def summarize(tables: Mapping[str, Sequence[Row]]) -> None:
     write_table(DATA / "summary.md", names, lines)
 
 
+def compare_on_cartpole(tables: Mapping[str, Sequence[Row]]) -> None:
+    """Write one row for each algorithm on CartPole, and draw their curves."""
+    lines = []
+    files = {name: csv_files_by_env(DATA / x)["CartPole-v1"] for name, x in CARTPOLE.items()}
+    for algorithm, setting in CARTPOLE.items():
+        training, final = tables[setting]
+        of_seeds = [read_columns(evaluation_of(x), "Return").mean() for x in files[algorithm]]
+        lines.append(
+            f"| {algorithm} | {final.steps} | {final.seeds} | {60 * final.hours:.0f} "
+            f"| {training.reached} | {final.reached} ({final.interval}) | {number(min(of_seeds))} |"
+        )
+    names = ("algorithm", "steps", "seeds", "minutes", "last 100 episodes", "G", "G, lowest seed")
+    write_table(DATA / "cartpole.md", names, lines)
+    plot_learning_curves(files, DATA / "cartpole.png", title="CartPole-v1")
+
+
 def number(value: float) -> str:
     """Return a return with three digits or more."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}"
@@ -214,5 +241,7 @@ if __name__ == "__main__":
     names = ("setting", "environment", "seed", "steps", "return", "best row", "hours")
     tables = {setting.name: draw_and_tabulate(setting) for setting in settings}
     write_table(DATA / "runs.md", names, [run for _, runs in tables.values() for run in runs])
-    summarize({name: rows for name, (rows, _) in tables.items()})
+    rows_of = {name: rows for name, (rows, _) in tables.items()}
+    summarize(rows_of)
+    compare_on_cartpole(rows_of)
     compare_settings()

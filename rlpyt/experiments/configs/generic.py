@@ -53,7 +53,7 @@ MUNCHAUSEN: dict[str, Config] = {
 }
 for _key, _settings in MUNCHAUSEN.items():
     configs[_key] = changed(configs["dqn"], **_settings)
-# Solves CartPole without velocities; priorities, or Adam's eps of the paper, 1e-3, do not.
+# Learns CartPole without velocities; with priorities, or the paper's eps of 1e-3, much less.
 configs["r2d1"] = changed(
     _SMALL,
     roles=dict(algo="r2d1"),
