@@ -53,30 +53,36 @@ MUNCHAUSEN: dict[str, Config] = {
 }
 for _key, _settings in MUNCHAUSEN.items():
     configs[_key] = changed(configs["dqn"], **_settings)
-# Learns CartPole without velocities; with priorities, or the paper's eps of 1e-3, much less.
-configs["r2d1"] = changed(
+R2D1 = changed(
     _SMALL,
     roles=dict(algo="r2d1"),
     agent=dict(eps_final=0.02),
     algo=dict(
-        discount=0.99,
         learning_rate=1e-3,
         batch_T=16,
         batch_B=32,
         warmup_T=8,
         store_rnn_state_interval=8,
-        replay_size=3e5,
         min_steps_learn=1e3,
-        replay_ratio=64,
-        target_update_interval=400,
         n_step_return=3,
         eps_steps=1e4,
+    ),
+    sampler=dict(batch_T=16, batch_B=8),
+)
+# Learns CartPole without velocities; with priorities, or the paper's eps of 1e-3, much less.
+configs["r2d1"] = changed(
+    R2D1,
+    algo=dict(
+        discount=0.99,
+        replay_size=3e5,
+        replay_ratio=64,
+        target_update_interval=400,
         prioritized_replay=False,
         bootstrap_timelimit=True,
     ),
     optim=dict(eps=1e-5),
     runner=dict(n_steps=3e5),
-    sampler=dict(batch_T=16, batch_B=8, record_next_observation=True),
+    sampler=dict(record_next_observation=True),
 )
 
 configs["pqn"] = changed(

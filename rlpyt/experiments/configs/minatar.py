@@ -67,22 +67,18 @@ configs["rainbow"] = changed(
 )
 for _key, _settings in generic.MUNCHAUSEN.items():
     configs[_key] = changed(configs["dqn"], **_settings)
-configs["r2d1"] = _minatar(
-    "r2d1",
+configs["r2d1"] = changed(
+    changed(generic.R2D1, **_COMMON),
     algo=dict(
-        discount=0.997,
         learning_rate=2.5e-4,
         replay_size=1e6,
         min_steps_learn=1e4,
         replay_ratio=8,
         target_update_interval=100,
         eps_steps=1e5,
-        prioritized_replay=True,
         pri_beta_steps=1e5,
-        bootstrap_timelimit=False,
     ),
-    optim=dict(eps=1e-3),
-    sampler=dict(batch_T=16, batch_B=16, record_next_observation=False),
+    sampler=dict(batch_B=16),
 )
 # The settings of the authors, Gallici et al. 2024, arXiv:2407.04811.
 configs["pqn"] = _minatar(
