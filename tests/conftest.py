@@ -66,6 +66,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A test finds the same random streams, settings, CPUs and log alone, and in the suite."""
     seed_all()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray's handler, in a fork, waits for its nodes.
     monkeypatch.setattr(seed, "seed_", None)
     cpus = os.sched_getaffinity(0)
     with logger.using(logger.Logger()):
