@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from multiprocessing import connection, parent_process
 from typing import Any, TypeVar
 
@@ -205,26 +204,27 @@ def not_in_forks(handler: _Handler) -> _Handler:
     return handler
 
 
-def _has_marked_handler() -> bool:
-    return getattr(signal.getsignal(signal.SIGTERM), "not_in_forks", False)
+_before_fork = threading.local()
 
 
-def _mask_sigterm(how: int) -> None:
-    if _has_marked_handler():
-        signal.pthread_sigmask(how, [signal.SIGTERM])
+def _block_sigterm() -> None:
+    _before_fork.mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
+
+def _restore_mask() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _before_fork.mask)
 
 
 def _restore_default() -> None:
-    if _has_marked_handler():
+    if getattr(signal.getsignal(signal.SIGTERM), "not_in_forks", False):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    _restore_mask()
 
 
 # Python forgets a signal that a fork receives before it runs Python. A blocked one waits.
 os.register_at_fork(
-    before=partial(_mask_sigterm, signal.SIG_BLOCK),
-    after_in_parent=partial(_mask_sigterm, signal.SIG_UNBLOCK),
-    after_in_child=_restore_default,
+    before=_block_sigterm, after_in_parent=_restore_mask, after_in_child=_restore_default
 )
 
 

@@ -19,8 +19,10 @@ from rlpyt.algos.pg.impala import IMPALA
 from rlpyt.checkpoints.files import CheckpointError
 from rlpyt.checkpoints.store import step_of
 from rlpyt.checkpoints.tree import decode, encode
+from rlpyt.processes import child
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.callbacks import Callback, SaveState, load_run_state
+from rlpyt.runners.checkpointing import StopSignals
 from rlpyt.runners.log import RunLog
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.rate_limiter import LEAD_ITRS
@@ -489,6 +491,14 @@ class EndFork(Callback):
 def test_forks_of_a_run_end_at_once(tmp_path):
     # They used to have the handler of the run, and forgot a signal that came too early.
     train(make_runner(n_steps=60, callbacks=[EndFork()]), tmp_path)
+
+
+def test_a_signal_during_a_fork_leaves_none_blocked():
+    # The mask was restored only while the handler of the run was there, which the signal removes.
+    with StopSignals((signal.SIGTERM,)):
+        child._block_sigterm()
+    child._restore_mask()
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 class PressTwice(Callback):
