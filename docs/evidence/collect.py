@@ -5,12 +5,12 @@
 
 ``RUNS/<setting>/<environment>/seed<n>/run_0/progress.csv`` become
 ``data/<setting>/<environment>_seed<n>.csv``, and the episodes that ``rlpyt evaluate`` wrote beside
-them ``data/<setting>/evaluation/<environment>_seed<n>.csv``. Each setting gets a picture,
-``curves.png``, and ``table.md`` with a row for each environment and metric; ``data/runs.md`` has a
-row for each run. ``data/summary.md`` has a row for each task of the settings in ``SUMMARY``, and
-``data/cartpole.md`` one for each algorithm in ``CARTPOLE``, with curves in ``data/cartpole.png``.
-Published figures come from ``published.csv`` and stand beside ours where metric
-and number of steps are the same. ``data/comparison.png`` compares some of the settings.
+them ``data/<setting>/evaluation/<environment>_seed<n>.csv``. The settings in ``CARTPOLE`` share
+``data/cartpole.md``, with a row for each algorithm, and ``data/cartpole.png``. Each other setting
+gets ``table.md``, with a row for each environment and metric, and ``curves.png``. ``data/runs.md``
+has a row for each run, ``data/summary.md`` one for each task of the settings in ``SUMMARY``.
+Published figures come from ``published.csv`` and stand beside ours where metric and number of steps
+are the same. ``data/comparison.png`` compares some of the settings.
 
 The metrics are:
 
@@ -122,9 +122,8 @@ class Row(NamedTuple):
 
 
 def draw_and_tabulate(setting: Path) -> tuple[list[Row], list[str]]:
-    """Write the picture and the table of a setting; return its rows, and those of its runs."""
+    """Return the rows of a setting, and those of its runs; write its table and picture, if any."""
     envs = csv_files_by_env(setting)
-    plot_learning_curves(envs, setting / "curves.png", title=setting.name)
     of_runs, of_envs = [], []
     for env, csv_files in envs.items():
         by_metric: dict[str, list[float]] = {}
@@ -152,8 +151,10 @@ def draw_and_tabulate(setting: Path) -> tuple[list[Row], list[str]]:
                 of_envs.append(
                     Row(env, metric, len(found), n_steps, number(iqm), interval, figures, hours)
                 )
-    names = ("environment", "metric", "seeds", "steps", "return, IQM", "95% interval", "published")
-    write_table(setting / "table.md", names, [row.cells() for row in of_envs])
+    if setting.name not in CARTPOLE.values():
+        plot_learning_curves(envs, setting / "curves.png", title=setting.name)
+        names = ("environment", "metric", "seeds", "steps", "return, IQM", "95% interval")
+        write_table(setting / "table.md", (*names, "published"), [row.cells() for row in of_envs])
     return of_envs, of_runs
 
 
