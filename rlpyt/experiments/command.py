@@ -18,7 +18,7 @@ from rlpyt.experiments import catalog, finished as finished, settings
 from rlpyt.experiments.branching import ChangedOptimizers, read_branch
 from rlpyt.experiments.cli import COUNT, SECONDS, STEPS, is_given, main as main, without_traceback
 from rlpyt.experiments.health import Watch
-from rlpyt.experiments.program import runner_call, source, started_from
+from rlpyt.experiments.program import algo_call, runner_call, source, started_from
 from rlpyt.experiments.sweeps import command as sweeps, pools, slots
 from rlpyt.experiments.train import (
     alone_in,
@@ -145,6 +145,8 @@ def train(
         else:
             config = configuration(what, arguments, steps)
         if lists:
+            # Some algorithms have defaults of their own, such as DQN for Adam's eps.
+            config = {**config, "optim": algo_call(config).make().optim_kwargs or {}}
             rows = settings.describe(config)
             click.echo(tabulate(rows, headers=("setting", "type", "value"), disable_numparse=True))
             return

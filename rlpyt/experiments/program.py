@@ -52,10 +52,9 @@ def runner_call(config: Config, seed: int | None = None, affinity: Any = None) -
         roles, batch_B = config["roles"], int(config["sampler"]["batch_B"])
         names = roles.get("runner", "minibatch"), roles.get("sampler", "serial")
         affinity = make_affinity(*names, batch_B, **config["affinity"])
-    optim = {**config["optim"], **(config["algo"].get("optim_kwargs") or {})}
-    named, algo = targets(config), {**config["algo"], **({"optim_kwargs": optim} if optim else {})}
+    named = targets(config)
     parts = {
-        "algo": Call(named["algo"], algo),
+        "algo": algo_call(config),
         "agent": agent_call(config),
         "sampler": Call(named["sampler"], {**environment_kwargs(config), **config["sampler"]}),
     }
@@ -71,6 +70,13 @@ def started_from(runner: Call, run: str, with_replay: bool = False) -> Call:
     replay = Call("rlpyt.runners.callbacks.LoadReplay", {"path": run})
     more = {"callbacks": [replay]} if with_replay else {}
     return runner._replace(kwargs={**runner.kwargs, "agent": agent, **more})
+
+
+def algo_call(config: Config) -> Call:
+    """Return the call that makes the algorithm."""
+    optim = {**config["optim"], **(config["algo"].get("optim_kwargs") or {})}
+    kwargs = {**config["algo"], **({"optim_kwargs": optim} if optim else {})}
+    return Call(targets(config)["algo"], kwargs)
 
 
 def agent_call(config: Config) -> Call:

@@ -198,6 +198,15 @@ def test_settings_are_listed_with_types_and_values():
     assert words["sampler.batch_B"] == ["a", "whole", "number", "8"]
 
 
+@pytest.mark.parametrize(
+    ("given", "eps"), [(["algo.batch_size=100"], "0.0001"), (["optim.eps=0.5"], "0.5")]
+)
+def test_settings_of_the_optimizer_are_those_that_the_algorithm_passes(given, eps):
+    # They were the defaults of torch.
+    text = invoke("train", "dqn", "CartPole-v1", *given, "--settings")
+    assert next(x.split()[-1] for x in text.splitlines() if x.startswith("optim.eps")) == eps
+
+
 def test_examples_in_the_help_have_lines_of_their_own():
     lines = [line.strip() for line in invoke("train", "--help").splitlines()]
     assert "rlpyt train ppo CartPole-v1" in lines
