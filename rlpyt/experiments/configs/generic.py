@@ -89,10 +89,17 @@ configs["pqn"] = changed(
     _SMALL,
     roles=dict(algo="pqn"),
     agent=dict(eps_final=0.05),
-    algo=dict(learning_rate=1e-3, q_lambda=0.95, minibatches=8, epochs=4, eps_steps=3e4),
+    algo=dict(
+        learning_rate=1e-3,
+        q_lambda=0.95,
+        minibatches=8,
+        epochs=4,
+        eps_steps=3e4,
+        bootstrap_timelimit=True,
+    ),
     model=dict(hidden_sizes=[128, 128]),
     runner=dict(n_steps=5e5),
-    sampler=dict(batch_T=32, batch_B=16),
+    sampler=dict(batch_T=32, batch_B=16, record_next_observation=True),
 )
 configs["pqn_lstm"] = changed(
     configs["pqn"],
@@ -162,6 +169,7 @@ configs["sac_lstm"] = changed(
     ),
     sampler=dict(batch_T=4),
 )
+# At the paper's fraction of 0.98, the policy becomes nearly uniform if there are two actions.
 configs["sac_discrete"] = changed(
     configs["sac"],
     roles=dict(algo="sac_discrete"),
@@ -172,6 +180,7 @@ configs["sac_discrete"] = changed(
         replay_ratio=32,
         target_update_tau=0.02,
         n_step_return=3,
+        target_entropy_fraction=0.5,
     ),
     model=dict(hidden_sizes=[128, 128]),
     sampler=dict(batch_T=8, batch_B=4),

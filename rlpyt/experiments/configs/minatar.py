@@ -94,18 +94,25 @@ configs["pqn"] = _minatar(
         clip_grad_norm=10,
         eps_steps=1e6,
         linear_lr_schedule=True,
+        bootstrap_timelimit=False,
     ),
     model=dict(hidden_sizes=[], layer_norm=True, image_kwargs=dict(_IMAGE, layer_norm=True)),
     runner=dict(n_steps=1e7, log_interval_steps=1e5),
-    sampler=dict(batch_T=32, batch_B=128),
+    sampler=dict(batch_T=32, batch_B=128, record_next_observation=False),
 )
 configs["pqn_lstm"] = changed(
     configs["pqn"], roles=dict(agent="mlp_lstm"), model=dict(lstm_size=128)
 )
-# Learning rate and batch size of Christodoulou 2019, arXiv:1910.07207.
+# Learning rate, batch size and entropy of Christodoulou 2019, arXiv:1910.07207.
 configs["sac_discrete"] = _minatar(
     "sac_discrete",
-    algo=dict(_REPLAY, learning_rate=3e-4, batch_size=64, replay_ratio=16),
+    algo=dict(
+        _REPLAY,
+        learning_rate=3e-4,
+        batch_size=64,
+        replay_ratio=16,
+        target_entropy_fraction=0.98,
+    ),
     model=dict(hidden_sizes=[128]),
     sampler=dict(batch_T=4, batch_B=8),
 )
