@@ -30,23 +30,22 @@ _COMMON: Config = dict(
 # The rate of the zoo, with which DQN, Munchausen DQN and IQN are not stable.
 _HIGHER = dict(learning_rate=2.3e-3)
 
-_DQN = changed(generic.configs["dqn"], **_COMMON)
-# With one-step returns, many agents leave the track in the end.
-_FARTHER = dict(double_dqn=True, n_step_return=3)
+_ONE_STEP = changed(generic.configs["dqn"], **_COMMON)
+configs["munchausen_dqn"] = changed(_ONE_STEP, roles=dict(algo="munchausen_dqn"))
+configs["iqn"] = changed(_ONE_STEP, roles=dict(algo="iqn"), algo=dict(n_tau=8, n_target_tau=8))
 
-configs["dqn"] = changed(_DQN, algo=_FARTHER)
-configs["munchausen_dqn"] = changed(_DQN, roles=dict(algo="munchausen_dqn"))
-configs["iqn"] = changed(_DQN, roles=dict(algo="iqn"), algo=dict(n_tau=8, n_target_tau=8))
+# With one-step returns, many agents leave the track in the end.
+configs["dqn"] = changed(_ONE_STEP, algo=dict(double_dqn=True, n_step_return=3))
 configs["qr_dqn"] = changed(
-    _DQN, roles=dict(algo="qr_dqn"), agent=dict(n_quantiles=50), algo=_HIGHER
+    configs["dqn"], roles=dict(algo="qr_dqn"), agent=dict(n_quantiles=50), algo=_HIGHER
 )
 # At a discount of 0.99, no return is greater than 100.
 configs["cat_dqn"] = changed(
-    _DQN, roles=dict(algo="cat_dqn"), algo=dict(_HIGHER, V_min=0, V_max=100)
+    configs["dqn"], roles=dict(algo="cat_dqn"), algo=dict(_HIGHER, V_min=0, V_max=100)
 )
 configs["rainbow"] = changed(
     configs["cat_dqn"],
     agent=dict(eps_final=0),  # Noisy layers explore.
-    algo=dict(_FARTHER, prioritized_replay=True, pri_beta_steps=5e4),
+    algo=dict(prioritized_replay=True, pri_beta_steps=5e4),
     model=dict(dueling=True, noisy=True),
 )
