@@ -17,9 +17,7 @@ _COMMON: Config = dict(
         replay_ratio=32,
         target_update_tau=1,
         target_update_interval=128,
-        n_step_return=1,
         eps_steps=8e3,
-        double_dqn=False,
         bootstrap_timelimit=True,
     ),
     env=dict(id="CartPole-v1"),
@@ -30,12 +28,10 @@ _COMMON: Config = dict(
 # The rate of the zoo, with which DQN, Munchausen DQN and IQN are not stable.
 _HIGHER = dict(learning_rate=2.3e-3)
 
-_ONE_STEP = changed(generic.configs["dqn"], **_COMMON)
-configs["munchausen_dqn"] = changed(_ONE_STEP, roles=dict(algo="munchausen_dqn"))
-configs["iqn"] = changed(_ONE_STEP, roles=dict(algo="iqn"), algo=dict(n_tau=8, n_target_tau=8))
-
-# With one-step returns, many agents leave the track in the end.
-configs["dqn"] = changed(_ONE_STEP, algo=dict(double_dqn=True, n_step_return=3))
+# With one-step returns, which only Munchausen DQN has, many agents leave the track in the end.
+configs["dqn"] = changed(generic.configs["dqn"], **_COMMON)
+configs["munchausen_dqn"] = changed(configs["dqn"], **generic.MUNCHAUSEN["munchausen_dqn"])
+configs["iqn"] = changed(configs["dqn"], roles=dict(algo="iqn"), algo=dict(n_tau=8, n_target_tau=8))
 configs["qr_dqn"] = changed(
     configs["dqn"], roles=dict(algo="qr_dqn"), agent=dict(n_quantiles=50), algo=_HIGHER
 )
