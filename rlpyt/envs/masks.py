@@ -23,7 +23,7 @@ class ActionMaskWrapper(gym.Wrapper[Any, Any, Any, Any]):
     allow nothing, or be missing.
 
     Args:
-        env: environment of gymnasium with one discrete action, like ``gymnasium.make("Taxi-v3")``.
+        env: environment of gymnasium with one discrete action, like ``gymnasium.make("Taxi-v4")``.
 
     Raises:
         ValueError: if the action space is not Discrete. A reset or step raises it if the mask is
