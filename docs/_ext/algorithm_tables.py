@@ -160,7 +160,7 @@ def of_family(package: Any) -> Iterator[Sequence[str]]:
             AlgoCls = load(algorithm.name)
             page = SECTIONS.get(name, f"{name}.md")
             link = f"[`{name}`](algorithms/{page})"
-            yield link, *can, evidence(AlgoCls.__name__)
+            yield link, *can, evidence(AlgoCls.__name__, page)
 
 
 def abilities(algorithm: Algorithm) -> Sequence[bool]:
@@ -181,11 +181,18 @@ def abilities(algorithm: Algorithm) -> Sequence[bool]:
     )
 
 
-def evidence(name: str) -> str:
-    """Return a link to the section of the evidence on an algorithm, if there is one."""
-    page = DOCS / "evidence" / "index.md"
-    has_section = re.search(rf"^##+ {name}$", page.read_text(), re.M)
-    return f"[yes](evidence/index.md#{name.lower()})" if has_section else "-"
+def evidence(name: str, page: str) -> str:
+    """Return a link to the evidence on an algorithm: its section, or one that its page names."""
+    index = DOCS / "evidence" / "index.md"
+    if re.search(rf"^##+ {name}$", index.read_text(), re.M):
+        return f"[yes](evidence/index.md#{name.lower()})"
+    file, _, section = page.partition("#")
+    text = (DOCS / "algorithms" / file).read_text()
+    for part in re.split(r"^##+ ", text, flags=re.M):
+        if section and part.partition("\n")[0].lower().replace(" ", "-") == section:
+            text = part
+    found = re.search(r"\(\.\./(evidence/index\.md#[\w-]+)\)", text)
+    return f"[yes]({found[1]})" if found else "-"
 
 
 def table(kind: str, Cls: Any, entry: str | None = None) -> str:
