@@ -251,6 +251,7 @@ def _machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("my", "my.module"):
         monkeypatch.setitem(sys.modules, name, module_from_spec(ModuleSpec(name, None)))
     vars(sys.modules["my.module"])["MyEnv"] = TMaze
+    monkeypatch.syspath_prepend(ROOT / "docs" / "evidence")  # A page begins with cd.
     if find_spec("matplotlib") is not None:  # Files of pictures would take most of the time.
         monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda *_, **__: None)
 

@@ -5,10 +5,11 @@
 
 ``RUNS/<setting>/<environment>/seed<n>/run_0/progress.csv`` become
 ``data/<setting>/<environment>_seed<n>.csv``, and the episodes that ``rlpyt evaluate`` wrote beside
-them ``data/<setting>/evaluation/<environment>_seed<n>.csv``. The settings in ``CARTPOLE`` share
-``data/cartpole.md``, with a row for each algorithm, and ``data/cartpole.png``. Each other setting
-gets ``table.md``, with a row for each environment and metric, and ``curves.png``. ``data/runs.md``
-has a row for each run, ``data/summary.md`` one for each task of the settings in ``SUMMARY``.
+them ``data/<setting>/evaluation/<environment>_seed<n>.csv``. The settings in ``SHARED`` share a
+table, such as ``data/cartpole.md``, with a row for each, and a picture, ``data/cartpole.png``. Each
+other setting gets ``table.md``, with a row for each environment and metric, and ``curves.png``.
+``data/runs.md`` has a row for each run, ``data/summary.md`` one for each task of the settings in
+``SUMMARY``.
 Published figures come from ``published.csv`` and stand beside ours where metric and number of steps
 are the same. ``data/comparison.png`` compares some of the settings.
 
@@ -52,18 +53,41 @@ SUMMARY = {
     "PPO with LSTM": ("ppo_lstm_novel", "ppo_lstm_pendulum"),
     "PQN": ("minatar_pqn",),
     "DQN": ("dqn_pong", "minatar_young_tian_dqn", "dqn_classic"),
-    "R2D1": ("r2d1_novel_uniform",),
+    "R2D1": ("r2d1_novel_soft",),
     "A2C": ("a2c_1M_rmsprop",),
 }
-CARTPOLE = {
-    "DQN": "cartpole_dqn",
-    "C51": "cartpole_cat_dqn",
-    "Rainbow": "cartpole_rainbow",
-    "QR-DQN": "cartpole_qr_dqn",
-    "IQN": "cartpole_iqn",
-    "Munchausen DQN": "cartpole_munchausen_dqn",
-    "PQN": "cartpole_pqn",
-    "Discrete SAC": "cartpole_sac_discrete",
+# Settings that share a table, with a row for each, and a picture: task, and settings by label.
+SHARED: dict[str, tuple[str, dict[str, str]]] = {
+    "cartpole": (
+        "CartPole-v1",
+        {
+            "DQN": "cartpole_dqn",
+            "C51": "cartpole_cat_dqn",
+            "Rainbow": "cartpole_rainbow",
+            "QR-DQN": "cartpole_qr_dqn",
+            "IQN": "cartpole_iqn",
+            "Munchausen DQN": "cartpole_munchausen_dqn",
+            "PQN": "cartpole_pqn",
+            "Discrete SAC": "cartpole_sac_discrete",
+        },
+    ),
+    "hindsight": (
+        "Lock",
+        {"DQN with hindsight": "hindsight_lock", "DQN": "hindsight_lock_without"},
+    ),
+    "masks": ("Taxi-v4", {"PPO with masks": "masks_taxi", "PPO": "masks_taxi_without"}),
+    "rnd": ("Chain", {"PPO with the bonus": "rnd_chain", "PPO": "rnd_chain_without"}),
+    "rnd_deep_sea": (
+        "DeepSea",
+        {"PPO with the bonus": "rnd_deep_sea", "PPO": "rnd_deep_sea_without"},
+    ),
+    **{
+        f"beside_{task}": (env, {"rlpyt": f"rlpyt_{algo}", "Stable-Baselines3": f"sb3_{algo}"})
+        for task, algo, env in (
+            ("cartpole", "dqn", "CartPole-v1"),
+            ("lunar_lander", "dqn", "LunarLander-v3"),
+        )
+    },
 }
 COLUMNS = (STEPS, "ReturnAverage", "Diagnostics/CumTime (s)")
 
@@ -151,7 +175,7 @@ def draw_and_tabulate(setting: Path) -> tuple[list[Row], list[str]]:
                 of_envs.append(
                     Row(env, metric, len(found), n_steps, number(iqm), interval, figures, hours)
                 )
-    if setting.name not in CARTPOLE.values():
+    if all(setting.name not in settings.values() for _, settings in SHARED.values()):
         plot_learning_curves(envs, setting / "curves.png", title=setting.name)
         names = ("environment", "metric", "seeds", "steps", "return, IQM", "95% interval")
         write_table(setting / "table.md", (*names, "published"), [row.cells() for row in of_envs])
@@ -178,25 +202,27 @@ def summarize(tables: Mapping[str, Sequence[Row]]) -> None:
     write_table(DATA / "summary.md", names, lines)
 
 
-def compare_on_cartpole(tables: Mapping[str, Sequence[Row]]) -> None:
-    """Write one row for each algorithm on CartPole, and draw their curves."""
+def share(name: str, tables: Mapping[str, Sequence[Row]]) -> None:
+    """Write a table with one row for each setting that shares it, and draw their curves."""
+    env, settings = SHARED[name]
     lines = []
-    files = {name: csv_files_by_env(DATA / x)["CartPole-v1"] for name, x in CARTPOLE.items()}
-    for algorithm, setting in CARTPOLE.items():
-        training, final = tables[setting]
-        of_seeds = [read_columns(evaluation_of(x), "Return").mean() for x in files[algorithm]]
+    files = {label: csv_files_by_env(DATA / x)[env] for label, x in settings.items()}
+    for label, setting in settings.items():
+        training, final = (row for row in tables[setting] if row.env == env)
+        of_seeds = [read_columns(evaluation_of(x), "Return").mean() for x in files[label]]
         lines.append(
-            f"| {algorithm} | {final.steps} | {final.seeds} | {60 * final.hours:.0f} "
+            f"| {label} | {final.steps} | {final.seeds} | {60 * final.hours / final.seeds:.1f} "
             f"| {training.reached} | {final.reached} ({final.interval}) | {number(min(of_seeds))} |"
         )
-    names = ("algorithm", "steps", "seeds", "minutes", "last 100 episodes", "G", "G, lowest seed")
-    write_table(DATA / "cartpole.md", names, lines)
-    plot_learning_curves(files, DATA / "cartpole.png", title="CartPole-v1")
+    names = ("", "steps", "seeds", "minutes each", "last 100 episodes", "G", "G, lowest seed")
+    write_table(DATA / f"{name}.md", names, lines)
+    plot_learning_curves(files, DATA / f"{name}.png", title=env)
 
 
 def number(value: float) -> str:
     """Return a return with three digits or more."""
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}"
+    text = f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}"
+    return "0.0" if text == "-0.0" else text
 
 
 def write_table(file: Path, names: Sequence[str], rows: Sequence[str]) -> None:
@@ -244,5 +270,6 @@ if __name__ == "__main__":
     write_table(DATA / "runs.md", names, [run for _, runs in tables.values() for run in runs])
     rows_of = {name: rows for name, (rows, _) in tables.items()}
     summarize(rows_of)
-    compare_on_cartpole(rows_of)
+    for name in SHARED:
+        share(name, rows_of)
     compare_settings()

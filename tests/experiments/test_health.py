@@ -13,7 +13,7 @@ from tests.experiments.parts import invoke, refused
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "docs" / "evidence" / "data"
-ALL = sorted(file for file in DATA.glob("*/*_seed*.csv"))
+ALL = sorted({*DATA.glob("*/*_seed*.csv")} - {*DATA.glob("sb3_*/*")})
 DEAD = DATA / "ppo_pong_higher_rate" / "pong_seed1.csv"
 # Runs that docs/evidence/index.md describes as failures too.
 UNREWARDED = {
@@ -21,7 +21,13 @@ UNREWARDED = {
     DATA / "ppo_rnd_classic" / "MountainCar-v0_seed0.csv",
 }
 FALLEN = {DATA / "a2c_1M_normalized" / "Walker2d-v5_seed1.csv"}
-HEALTHY = set(ALL) - UNREWARDED - FALLEN - {DEAD}
+# Controls that find no reward, and a task in which few runs find one.
+CONTROLS = {
+    *(DATA / "hindsight_lock_without" / f"Lock_seed{seed}.csv" for seed in (1, 2, 3, 4)),
+    *(DATA / "rnd_chain_without" / f"Chain_seed{seed}.csv" for seed in (1, 3, 4)),
+}
+RARE = {*DATA.glob("rnd_deep_sea*/*"), DATA / "hindsight_lock_without" / "Lock_seed0.csv"}
+HEALTHY = set(ALL) - UNREWARDED - CONTROLS - RARE - FALLEN - {DEAD}
 
 
 def names(file):
@@ -44,6 +50,7 @@ def test_no_healthy_run_is_accused():
 
 def test_failed_runs_are_named():
     assert {names(file)[0] for file in UNREWARDED} == {"rewards never differ"}
+    assert all("rewards never differ" in names(file) for file in CONTROLS)
     assert {tuple(names(file)) for file in FALLEN} == {("policy collapsed",)}
 
 
