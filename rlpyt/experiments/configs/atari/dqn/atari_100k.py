@@ -13,8 +13,7 @@ configs: dict[str, Config] = {}
 # van Hasselt et al. 2019, arXiv:1906.05243, appendix.
 configs["der"] = dict(
     roles=dict(algo="cat_dqn", env="atari"),
-    # Noise explores; in evaluation, one random action in 1000 ends loops, as in Dopamine.
-    agent=dict(eps_init=0.0, eps_final=0.0, eps_with_noise=True),
+    agent={},
     algo=dict(
         discount=0.99,
         batch_size=32,
