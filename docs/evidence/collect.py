@@ -47,6 +47,7 @@ COMPARED = {
 SUMMARY = {
     "CrossQ": ("crossq",),
     "SAC": ("sac_1M", "sac"),
+    "SAC with LSTM": ("sac_lstm_pendulum",),
     "TD3": ("td3_1M",),
     "DDPG": ("ddpg",),
     "PPO": ("ppo_1M_normalized", "ppo_pong_orthogonal", "minatar_ppo", "ppo_classic"),
