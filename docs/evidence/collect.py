@@ -57,6 +57,7 @@ SUMMARY = {
     "R2D1": ("r2d1_novel_soft",),
     "A2C": ("a2c_1M_rmsprop",),
 }
+BESIDE = {"rlpyt": "rlpyt_dqn", "Stable-Baselines3": "sb3_dqn"}
 # Settings that share a table, with a row for each, and a picture: task, and settings by label.
 SHARED: dict[str, tuple[str, dict[str, str]]] = {
     "cartpole": (
@@ -82,13 +83,8 @@ SHARED: dict[str, tuple[str, dict[str, str]]] = {
         "DeepSea",
         {"PPO with the bonus": "rnd_deep_sea", "PPO": "rnd_deep_sea_without"},
     ),
-    **{
-        f"beside_{task}": (env, {"rlpyt": f"rlpyt_{algo}", "Stable-Baselines3": f"sb3_{algo}"})
-        for task, algo, env in (
-            ("cartpole", "dqn", "CartPole-v1"),
-            ("lunar_lander", "dqn", "LunarLander-v3"),
-        )
-    },
+    "beside_cartpole": ("CartPole-v1", BESIDE),
+    "beside_lunar_lander": ("LunarLander-v3", BESIDE),
 }
 COLUMNS = (STEPS, "ReturnAverage", "Diagnostics/CumTime (s)")
 
