@@ -97,6 +97,8 @@ class AsyncRlBase(AsyncRun):
                     self._save_checkpoint()
             if self._signal is None:
                 self._finish(itr)
+            elif itr > 0:
+                self.save_itr_snapshot(itr - 1, self.rate_limiter.n_copied)
             self._save_checkpoint()
 
     def _iterate(self, itr: int) -> None:

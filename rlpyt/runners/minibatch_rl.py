@@ -114,8 +114,8 @@ class MinibatchRlBase(BaseRunner):
         With an interval, or ``resume="auto"``, checkpoints are saved in the directory
         ``checkpoints`` beside the snapshots: at the start, at every interval and at the end. Then
         Ctrl-C ends the run after the current iteration, with a checkpoint; a second one interrupts
-        it at once. SIGTERM always ends it after the current iteration. An evaluation ends after its
-        next step, and is repeated before a resumed run continues.
+        it at once. SIGTERM always ends it after the current iteration, with a snapshot. An
+        evaluation ends after its next step, and is repeated before a resumed run continues.
 
         Args:
             checkpoint_interval_steps: number of environment steps from one checkpoint to the next.
@@ -148,6 +148,8 @@ class MinibatchRlBase(BaseRunner):
                         raise  # No callback has gone back to a checkpoint.
                     self._evaluate_before_training()
                     itr = self.start_itr
+            if self._signal is not None and self.rank == 0 and self._itr >= self.min_itr_learn:
+                self.save_itr_snapshot(self._itr)
             self._save_checkpoint()
 
     def _iterate(self, itr: int) -> None:

@@ -595,6 +595,21 @@ class PressOnce(Callback):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
+@pytest.mark.parametrize(
+    ("make", "RunnerCls"),
+    [
+        (make_runner, MinibatchRl),
+        (make_runner, MinibatchRlEval),
+        (async_parts.make_runner, AsyncRl),
+    ],
+)
+def test_a_run_that_a_signal_ended_leaves_its_agent(make, RunnerCls, tmp_path):
+    # All training since the last log row was lost, unless there were checkpoints.
+    with pytest.raises(SystemExit):
+        train(make(RunnerCls=RunnerCls, callbacks=[PressOnce()]), tmp_path)
+    assert torch.load(tmp_path / "run_0" / "params.pkl")["itr"] == 2
+
+
 @pytest.mark.parametrize("RunnerCls", [MinibatchRl, MinibatchRlEval])
 def test_a_run_that_a_signal_ended_goes_on_as_if_it_had_not(RunnerCls, tmp_path):
     whole = train(make_runner(RunnerCls), tmp_path / "whole")
