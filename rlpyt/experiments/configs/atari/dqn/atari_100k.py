@@ -30,7 +30,7 @@ configs["der"] = dict(
         pri_beta_steps=int(1e5),
     ),
     env=dict(game="pong", img_shape=[84, 84], episodic_lives=True),
-    eval_env=dict(game="pong", episodic_lives=False, horizon=int(27e3)),
+    eval_env=dict(episodic_lives=False, horizon=int(27e3)),
     model=dict(
         dueling=True,
         noisy=True,
