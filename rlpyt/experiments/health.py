@@ -44,7 +44,7 @@ def episodes_of_the_wrong_length(log: Log) -> Symptom:
     """Find episodes that never end, or that end after a few steps whatever happens."""
     longest = log["LengthMax"]
     is_cut = (log["LengthMedian"] == longest) & (longest == log.last(longest))
-    if log.is_over and np.isnan(longest).all():
+    if log.is_over and np.isnan(log["ReturnAverage"]).all():
         return float(log.steps[0]), "no episode has ended"
     if np.mean(is_cut) < 0.8:
         return None

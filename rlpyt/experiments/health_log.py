@@ -97,13 +97,13 @@ class Log:
     def has_learned(self) -> bool:
         """Whether the mean return rose clearly above the first one.
 
-        By the first standard deviation of returns, and by half of the mean one.
+        By half of the first standard deviation of returns, and of the mean one.
         """
         returns = self["ReturnAverage"][np.isfinite(self["ReturnAverage"])]
         last = float(returns[-max(1, len(returns) // 3) :].mean()) if len(returns) else 0.0
-        spread = self["ReturnStd"]
-        least = max(1e-9, self.first(spread), 0.5 * float(np.nanmean(spread)))
-        return bool(last - self.first(returns) > least)
+        spread = self["ReturnStd"][np.isfinite(self["ReturnStd"])]
+        least = 0.5 * max(spread[0], spread.mean()) if len(spread) else 0.0
+        return bool(last - self.first(returns) > max(1e-9, least))
 
 
 def read_log(run_dir: str | Path) -> Log:
