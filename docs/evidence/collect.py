@@ -7,7 +7,8 @@
 ``data/<setting>/<environment>_seed<n>.csv``, and the episodes that ``rlpyt evaluate`` wrote beside
 them ``data/<setting>/evaluation/<environment>_seed<n>.csv``. The settings in ``SHARED`` share a
 table, such as ``data/cartpole.md``, with a row for each, and a picture, ``data/cartpole.png``. Each
-other setting gets ``table.md``, with a row for each environment and metric, and ``curves.png``.
+other setting gets ``table.md``, with a row for each environment and metric, and ``curves.png``;
+those in ``OF_SUITE`` only a table, with a row for each task beside the scores of the suite.
 ``data/runs.md`` has a row for each run, ``data/summary.md`` one for each task of the settings in
 ``SUMMARY``.
 Published figures come from ``published.csv`` and stand beside ours where metric and number of steps
@@ -35,6 +36,7 @@ from rlpyt.experiments.results.comparison import Comparison
 from rlpyt.experiments.results.pictures import draw_curves, plot_learning_curves
 from rlpyt.experiments.results.runs import STEPS, LoggedRun, read_columns, read_rows
 from rlpyt.experiments.results.statistics import estimate, interquartile_mean
+from rlpyt.experiments.results.suites import load_suite
 from rlpyt.utils.types import NDArray
 
 HERE = Path(__file__).parent
@@ -86,6 +88,7 @@ SHARED: dict[str, tuple[str, dict[str, str]]] = {
     "beside_cartpole": ("CartPole-v1", BESIDE),
     "beside_lunar_lander": ("LunarLander-v3", BESIDE),
 }
+OF_SUITE = {"atari_100k_der": "atari_100k"}
 COLUMNS = (STEPS, "ReturnAverage", "Diagnostics/CumTime (s)")
 
 
@@ -172,21 +175,37 @@ def draw_and_tabulate(setting: Path) -> tuple[list[Row], list[str]]:
                 of_envs.append(
                     Row(env, metric, len(found), n_steps, number(iqm), interval, figures, hours)
                 )
-    if all(setting.name not in settings.values() for _, settings in SHARED.values()):
+    if setting.name in OF_SUITE:
+        compare_with_suite(setting, of_envs)
+    elif all(setting.name not in settings.values() for _, settings in SHARED.values()):
         plot_learning_curves(envs, setting / "curves.png", title=setting.name)
         names = ("environment", "metric", "seeds", "steps", "return, IQM", "95% interval")
         write_table(setting / "table.md", (*names, "published"), [row.cells() for row in of_envs])
     return of_envs, of_runs
 
 
+def compare_with_suite(setting: Path, rows: Sequence[Row]) -> None:
+    """Write the table of a setting beside the scores of its suite, for each task with runs."""
+    suite = load_suite(OF_SUITE[setting.name])
+    lines = []
+    for row in rows:
+        known = *suite.ranges[row.env], *(scores[row.env] for scores in suite.published.values())
+        cells = (row.env, row.seeds, row.reached, *map(number, known))
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    write_table(
+        setting / "table.md", ("task", "seeds", "score", "random", "human", *suite.published), lines
+    )
+
+
 def summarize(tables: Mapping[str, Sequence[Row]]) -> None:
-    """Write one row for each algorithm and task, by the last metric with a published figure."""
+    """Write one row for each algorithm and task: a metric with a published figure, or else G."""
     lines = []
     for algorithm, settings in SUMMARY.items():
         best: dict[str, Row] = {}
         for setting in settings:
             for row in tables[setting]:
-                if row.published or row.env not in best:
+                is_first = row.env not in best
+                if is_first or row.published or row.metric == "G" and not best[row.env].published:
                     best[row.env] = row
         for row in best.values():
             first = row.published.partition(";")[0].partition(", ")[0]  # Source, without version.
@@ -217,9 +236,10 @@ def share(name: str, tables: Mapping[str, Sequence[Row]]) -> None:
 
 
 def number(value: float) -> str:
-    """Return a return with three digits or more."""
-    text = f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}"
-    return "0.0" if text == "-0.0" else text
+    """Return a return with some three digits, more if it is large."""
+    n_digits = int(abs(value) < 100) + int(0 < abs(value) < 2)
+    text = f"{value:.{n_digits}f}"
+    return text if float(text) else "0.0"
 
 
 def write_table(file: Path, names: Sequence[str], rows: Sequence[str]) -> None:
