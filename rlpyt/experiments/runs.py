@@ -25,6 +25,7 @@ from rlpyt.experiments.train import (
     check_environment,
     check_same_run,
     check_steps,
+    library_code,
     log_call,
     recorded,
     run_name,
@@ -96,12 +97,12 @@ def train(
         seed = earlier["seed"]
     seed = make_seed() if seed is None else seed
     call = runner_call(config, seed)
-    parent = {} if init is None else {"init": str(init)}
+    more = {"code": library_code(), **({} if init is None else {"init": str(init)})}
     if init is not None:
         call = started_from(call, str(init), with_replay=False)
     # With checkpoints the runner itself ends at an interrupt, and leaves by SystemExit.
     runner = call.make(callbacks=[*callbacks, *([] if resume else [_StopOnInterrupt()])])
-    log = log_call(config, seed, directory, resume=resume, more_params=parent)
+    log = log_call(config, seed, directory, resume=resume, more_params=more)
     with alone_in(Path(directory, "run_0")), log.make():
         try:
             runner.train(**({"resume": "auto"} if resume else {}))

@@ -1,6 +1,7 @@
 """Runs as objects: trained by name, read, drawn, evaluated, printed as a program."""
 
 import runpy
+import shutil
 import signal
 from base64 import b64encode
 
@@ -13,6 +14,7 @@ import rlpyt
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.toy import Catch
 from rlpyt.experiments.trained import weights
+from rlpyt.experiments.until import Setting
 from rlpyt.runners.callbacks import Callback
 
 SMALL = dict(steps=200, batch_T=10, batch_B=2, minibatches=1, epochs=1, log_interval_steps=100)
@@ -42,6 +44,12 @@ def test_progress_has_the_columns_of_the_log(run):
     assert run.progress["ReturnAverage"].shape == steps.shape
     assert run.params["algo"]["learning_rate"] == 1e-3
     assert repr(run) == f"Run({str(run.directory)!r})"
+
+
+def test_more_seeds_of_a_setting_can_be_trained(run, tmp_path):
+    # They were refused, since the run did not name its version of the library.
+    directory = shutil.copytree(run.directory.parent, tmp_path / "setting")
+    assert Setting(directory).train(4).name == "run_4"
 
 
 class BoldPPO(PPO):
