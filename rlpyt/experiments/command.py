@@ -129,7 +129,7 @@ def train(
     rlpyt train dqn CartPole-v1 runner=async sampler=cpu --print
     rlpyt train dqn pong --log-dir runs/pong --resume
     rlpyt train dqn breakout --init runs/pong/run_0
-    rlpyt train --branch runs/pong/run_0@1e6 learning_rate=1e-4
+    rlpyt train --branch runs/pong/run_0@STEP learning_rate=1e-4
     """
     if compiles:
         arguments = (*arguments, "runner.compile=True")

@@ -114,7 +114,7 @@ def check_environment(name: str, config: Config) -> None:
 
 
 def with_steps(config: Config, n_steps: float) -> Config:
-    """Return the configuration for a run of different length, with at least ten log rows."""
+    """Return the configuration for a run of different length, with ten log rows if it can."""
     if isinstance(n_steps, str):
         raise TypeError(f"steps={n_steps!r} is a text: give a number")
     if not math.isfinite(n_steps):
