@@ -176,7 +176,7 @@ def draw_and_tabulate(setting: Path) -> tuple[list[Row], list[str]]:
                     Row(env, metric, len(found), n_steps, number(iqm), interval, figures, hours)
                 )
     if setting.name in OF_SUITE:
-        compare_with_suite(setting, of_envs)
+        compare_with_suite(setting, envs)
     elif all(setting.name not in settings.values() for _, settings in SHARED.values()):
         plot_learning_curves(envs, setting / "curves.png", title=setting.name)
         names = ("environment", "metric", "seeds", "steps", "return, IQM", "95% interval")
@@ -184,17 +184,17 @@ def draw_and_tabulate(setting: Path) -> tuple[list[Row], list[str]]:
     return of_envs, of_runs
 
 
-def compare_with_suite(setting: Path, rows: Sequence[Row]) -> None:
+def compare_with_suite(setting: Path, envs: Mapping[str, Sequence[Path]]) -> None:
     """Write the table of a setting beside the scores of its suite, for each task with runs."""
     suite = load_suite(OF_SUITE[setting.name])
     lines = []
-    for row in rows:
-        known = *suite.ranges[row.env], *(scores[row.env] for scores in suite.published.values())
-        cells = (row.env, row.seeds, row.reached, *map(number, known))
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    write_table(
-        setting / "table.md", ("task", "seeds", "score", "random", "human", *suite.published), lines
-    )
+    for env, csv_files in envs.items():
+        score = np.mean([read_columns(csv_file, suite.column)[0, -1] for csv_file in csv_files])
+        known = *suite.ranges[env], *(scores[env] for scores in suite.published.values())
+        cells = (env, str(len(csv_files)), *map(number, (float(score), *known)))
+        lines.append(f"| {' | '.join(cells)} |")
+    names = ("task", "seeds", "score", "random", "human", *suite.published)
+    write_table(setting / "table.md", names, lines)
 
 
 def summarize(tables: Mapping[str, Sequence[Row]]) -> None:
