@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -109,6 +110,17 @@ def make_optimizer(
         if OptimCls is torch.optim.Adam and kwargs["fused"]:
             OptimCls = FusedAdam
     return OptimCls(parameters, lr=learning_rate, **kwargs)
+
+
+@contextmanager
+def keeping_options(optimizers: Sequence[Any]) -> Iterator[None]:
+    """Keep the options of ``optimizers``, such as rates, while states are loaded into them."""
+    kept = [[dict(group) for group in optimizer.param_groups] for optimizer in optimizers]
+    yield
+    for optimizer, groups in zip(optimizers, kept):
+        for group, own in zip(optimizer.param_groups, groups):
+            group.pop("initial_lr", None)  # Of the schedule of an earlier run.
+            group.update(own)
 
 
 def load_optimizer_state(optimizer: Any, state_dict: Mapping[str, Any]) -> None:

@@ -12,8 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.algos._compiled import GraphSteps, UpdateCompiler, lasting
-from rlpyt.algos._optim import FusedAdam, load_optimizer_state, make_optimizer, scale_down
+from rlpyt.algos._compiled import GraphSteps, UpdateCompiler, lasting, optimizers_in
+from rlpyt.algos._optim import (
+    FusedAdam,
+    keeping_options,
+    load_optimizer_state,
+    make_optimizer,
+    scale_down,
+)
 from rlpyt.algos.health import Health
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import BatchSpec
@@ -248,15 +254,23 @@ class RlAlgorithm:
         raise NotImplementedError(f"{type(self).__name__} has no asynchronous mode")
 
     def optim_initialize(self, rank: int = 0) -> None:
-        """Make the optimizer, in the process that trains.
+        """Make the optimizers, in the process that trains, with their initial state.
+
+        Rates and other options are those of this algorithm, not of the state.
 
         Args:
             rank: rank of this process among those that train.
         """
         self.rank = rank
-        self.optimizer = self.make_optimizer(self.agent.parameters())
+        self.make_optimizers()
         if self.initial_optim_state_dict is not None:
-            self.load_optim_state_dict(self.initial_optim_state_dict)
+            optimizers = [o for value in vars(self).values() for o in optimizers_in(value)]
+            with keeping_options(optimizers):
+                self.load_optim_state_dict(self.initial_optim_state_dict)
+
+    def make_optimizers(self) -> None:
+        """Make the attribute ``optimizer``, or one for each optimizer, by :meth:`make_optimizer`."""
+        self.optimizer = self.make_optimizer(self.agent.parameters())
 
     def make_optimizer(
         self, parameters: Iterable[torch.nn.Parameter], learning_rate: float | None = None

@@ -64,15 +64,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
     def _configure_agent(self) -> None:
         self.agent.give_min_itr_learn(self.min_itr_learn)
 
-    def optim_initialize(self, rank: int = 0) -> None:
-        """Make the optimizers, in the process that trains."""
-        self.rank = rank
-        self.make_optimizers()
-        if self.initial_optim_state_dict is not None:
-            self.load_optim_state_dict(self.initial_optim_state_dict)
-
     def make_optimizers(self) -> None:
-        """Make one attribute for each optimizer, by :meth:`make_optimizer`."""
         raise NotImplementedError(f"{type(self).__name__} does not define make_optimizers()")
 
     def named_optimizers(self) -> dict[str, Any]:

@@ -376,6 +376,10 @@ def test_optimizer_starts_from_a_snapshot():
     moments = other.optimizer.state_dict()["state"][0]
     assert torch.equal(moments["exp_avg"], state["state"][0]["exp_avg"])
     assert moments["step"] == 8
+    # They came with the state.
+    options = {"learning_rate": 0.3, "optim_kwargs": {"eps": 0.2}}
+    (group,) = make_algo(**options, initial_optim_state_dict=state).optimizer.param_groups
+    assert (group["lr"], group["eps"]) == (0.3, 0.2)
 
 
 def test_fused_snapshot_loads_into_an_optimizer_of_another_kernel():

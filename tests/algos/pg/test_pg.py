@@ -322,6 +322,11 @@ def test_schedules_of_longer_and_of_new_runs():
     assert state["param_groups"][0]["lr"] == 0
     new = Setup(PPO(learning_rate=0.1, initial_optim_state_dict=state), n_itr=4).algo
     assert rate_and_clip(new) == (0.1, 0.1)
+    # They trained with the last rate of the other run, 0, or followed its schedule.
+    settings = {"learning_rate": 0.2, "initial_optim_state_dict": state}
+    for is_annealed in (True, False):
+        algo = Setup(PPO(**settings, linear_lr_schedule=is_annealed), n_itr=4).algo
+        assert algo.optimizer.param_groups[0]["lr"] == 0.2
     moments = next(iter(new.optimizer.state.values()))
     assert moments["step"].item() == 64, "the rest of the state is taken over"
 
