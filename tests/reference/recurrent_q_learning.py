@@ -176,8 +176,8 @@ def sequence_loss(
     return SequenceLoss(losses, errors, s.eta * max(errors) + (1 - s.eta) * mean)
 
 
-def input_priority(rows: Sequence[Row], s: Settings) -> float:
-    """Of one environment in one batch, by the values that the agent recorded."""
+def input_priority(rows: Sequence[Row], s: Settings, default: float) -> float:
+    """Of one environment in one batch, by the values recorded; ``default`` without any target."""
     n = min(s.n, len(rows) - 1)
     errors = []
     for t in range(len(rows) - n):
@@ -188,5 +188,5 @@ def input_priority(rows: Sequence[Row], s: Settings) -> float:
     if s.delta_clip is not None:
         errors = [min(error, s.delta_clip) for error in errors]
     if not errors:
-        return 0.0
+        return default
     return s.eta * max(errors) + (1 - s.eta) * sum(errors) / len(errors)

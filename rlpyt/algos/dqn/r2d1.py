@@ -212,7 +212,8 @@ class R2D1(SequenceReplay, DQN):
 
             y_t = h(R_t + (1 - done_n_t) * discount^n * h^-1(max_a q_{t+n}(a))),    t < T - n
 
-        with n at most T - 1. A batch of one step gets the default priority.
+        with n at most T - 1. An environment gets the default priority if no step of it has such a
+        target: in a batch of one step, or if a time limit cuts all of them off.
 
         Args:
             samples: batch [T,B] of the sampler.
@@ -236,8 +237,10 @@ class R2D1(SequenceReplay, DQN):
         if self.bootstrap_timelimit and "timeout" in fields_of(samples.env.env_info):
             timeout = torch.as_tensor(samples.env.env_info.timeout)
             valid = valid * ~timeout_n_step(done, timeout, n)[:-1].bool()
-        priorities: NDArray = sequence_priorities(td_abs_errors, valid, self.pri_eta).numpy()
-        return priorities
+        priorities = sequence_priorities(td_abs_errors, valid, self.pri_eta)
+        priorities[~valid.any(0)] = self.default_priority
+        found: NDArray = priorities.numpy()
+        return found
 
     # --- One update --------------------------------------------------------------------------
 

@@ -235,13 +235,25 @@ def test_input_priorities_like_their_naive_twin(mid_batch_reset, n_step_return, 
         priorities = run.algo.compute_input_priorities(samples)
         assert priorities.shape == (3,)
         for b in range(3):
-            expected = input_priority(rows_of(samples, b, mid_batch_reset), run.naive_settings())
+            rows, default = rows_of(samples, b, mid_batch_reset), run.algo.default_priority
+            expected = input_priority(rows, run.naive_settings(), default)
             assert priorities[b] == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
 def test_batch_of_one_step_has_the_default_priority():
     run = Run(spec=BatchSpec(1, 2), default_priority=0.7)
     assert run.algo.compute_input_priorities(run.collect()).tolist() == pytest.approx([0.7] * 2)
+
+
+def test_environment_without_targets_has_the_default_priority():
+    # It was 0, so that its sequences were hardly drawn.
+    run = Run(bootstrap_timelimit=True, default_priority=0.7, n_step_return=3)
+    samples = run.collect()
+    env_info = samples.env.env_info
+    samples.env.done[2], env_info.timeout[2] = (torch.arange(3) != 1,) * 2
+    priorities = run.algo.compute_input_priorities(samples)
+    assert priorities[[0, 2]].tolist() == pytest.approx([0.7] * 2)
+    assert priorities[1] != pytest.approx(0.7)
 
 
 def test_input_priorities_are_those_of_the_sequences_with_the_samples_behind_their_warm_up():
