@@ -94,6 +94,16 @@ def test_fraction_and_state():
     assert (unchanged.return_ == 100).all()
 
 
+@pytest.mark.parametrize("name", ["compute_reward", "compute_terminated"])
+def test_one_number_for_each_transition(name):
+    # One number for all of them was the reward of each.
+    for function in (lambda a, d, info: -1.0, lambda a, d, info: -np.abs(a - d)):
+        buffer = filled(HindsightReplayBuffer)
+        setattr(buffer, name, function)
+        with pytest.raises(ValueError, match=rf"{name} returned the shape \(.*one number for each"):
+            buffer.sample_batch(50)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("bootstrap_timelimit", [False, True])

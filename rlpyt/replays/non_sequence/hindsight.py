@@ -11,7 +11,7 @@ import torch
 from rlpyt.replays.non_sequence.n_step import NStepReturnBuffer, NStepTimeLimitBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplay
 from rlpyt.utils.collections import fields_of
-from rlpyt.utils.types import IntArray, Nested
+from rlpyt.utils.types import IntArray, NDArray, Nested
 
 GOALS = ("achieved_goal", "desired_goal")
 
@@ -96,12 +96,21 @@ class HindsightReplayBuffer(UniformReplay, NStepReturnBuffer):
         for observation in (batch.agent_inputs.observation, target):
             observation.desired_goal[chosen] = torch.from_numpy(goal)
         reached = target.achieved_goal[chosen].numpy()
-        reward = torch.as_tensor(np.asarray(self.compute_reward(reached, goal, {})))
-        batch.return_[chosen] = reward.to(batch.return_.dtype)
+        batch.return_[chosen] = self._computed("compute_reward", reached, goal).to(batch.return_)
         if self.compute_terminated is not None:
-            is_end = torch.as_tensor(np.asarray(self.compute_terminated(reached, goal, {})))
-            batch.done_n[chosen] = is_end.to(batch.done_n.dtype)
+            is_end = self._computed("compute_terminated", reached, goal)
+            batch.done_n[chosen] = is_end.to(batch.done_n)
         return batch
+
+    def _computed(self, name: str, reached: NDArray, goal: NDArray) -> torch.Tensor:
+        """Return what a function of the task gives for transitions: one number for each, [m]."""
+        numbers = np.asarray(getattr(self, name)(reached, goal, {}))
+        if numbers.shape != (len(goal),):
+            raise ValueError(
+                f"{name} returned the shape {numbers.shape} for {len(goal)} transitions with goals "
+                f"{goal.shape}: return one number for each of them, [m]"
+            )
+        return torch.as_tensor(numbers)
 
     def _count_later(self, T_idxs: IntArray, B_idxs: IntArray) -> IntArray:
         """Return how many stored rows of its episode follow each row [m], up to the horizon."""
