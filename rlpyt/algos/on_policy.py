@@ -185,7 +185,8 @@ class OnPolicyAlgorithm(RlAlgorithm):
             return iterate_sequences(batch, order, sizes, device)
         rows = np.arange(T * B)
         if batch.valid is not None:
-            rows = rows[batch.valid.cpu().numpy().reshape(-1) > 0]
+            counted = rows[batch.valid.cpu().numpy().reshape(-1) > 0]
+            rows = counted if len(counted) else rows
         order, sizes = shuffled_parts(rows, self.minibatches, self._minibatch_rng)
         size = -(-T * B // self.minibatches)
         is_full = batch.valid is None and set(sizes) == {size}
@@ -193,6 +194,8 @@ class OnPolicyAlgorithm(RlAlgorithm):
             return iterate_parts(batch, order, sizes, n_dims=2)
         order, sizes, masks = filled_parts(order, sizes, size, device)
         parts = iterate_parts(batch, order, sizes, n_dims=2)
+        if batch.valid is not None and not len(counted):
+            masks = tuple(0 * mask for mask in masks)
         return (part._replace(valid=mask) for part, mask in zip(parts, masks))
 
     @property

@@ -141,20 +141,13 @@ class PQN(OnPolicyAlgorithm):
         reward = env.reward
         timeout = truncations(env) if self.bootstrap_timelimit else None
         if timeout is not None and "next_observation" in env._fields:
-            reward = reward + self.discount * self._last_values(samples, timeout)
+            all_processes = self.world_size > 1
+            last = values_at_truncation(self.agent, samples, timeout, all_processes, _values_of)
+            reward = reward + self.discount * last
             timeout = None
         valid = None if timeout is None else ~timeout
         targets = (reward, agent.agent_info.value, env.done, agent.bootstrap_value)
         return q_lambda_return(*targets, self.discount, self.q_lambda, timeout), valid
-
-    def _last_values(self, samples: Nested, timeout: torch.Tensor) -> torch.Tensor:
-        """Return V [T,B] of the last observations of truncated episodes, zero elsewhere."""
-        if self.agent.recurrent:
-            all_processes = self.world_size > 1
-            return values_at_truncation(self.agent, samples, timeout, all_processes, _values_of)
-        env = samples.env
-        q = self.agent(env.next_observation, samples.agent.action, env.reward)
-        return torch.where(timeout, q.max(-1).values, 0)
 
     # --- One update --------------------------------------------------------------------------
 
@@ -199,6 +192,7 @@ class PQN(OnPolicyAlgorithm):
 
 
 def _values_of(outputs: Any) -> torch.Tensor:
-    """Return max_a Q(s, a) [...] from the outputs of a recurrent agent."""
-    values: torch.Tensor = outputs[0].max(-1).values
+    """Return max_a Q(s, a) [...] from the outputs of an agent; a recurrent one's have its state."""
+    q = outputs[0] if isinstance(outputs, tuple) else outputs
+    values: torch.Tensor = q.max(-1).values
     return values

@@ -24,6 +24,19 @@ def cartpole(T=8, B=2, n_itr=10, recorded=False, **kwargs):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("n_valid", [0, 1, 3, 8])
+def test_minibatches_of_the_steps_that_count(n_valid):
+    # Without any it was an IndexError.
+    run = cartpole(T=4, minibatches=2)
+    batch = run.algo.prepare(run.sample())
+    valid = torch.arange(8).reshape(4, 2) < n_valid
+    parts = list(run.algo.divided(batch._replace(valid=valid)))
+    assert [len(part.action) for part in parts] == [4, 4]
+    counted = [a for part in parts for a in part.return_[part.valid > 0].tolist()]
+    expected = batch.return_.flatten()[:n_valid].tolist()
+    assert sorted(counted) == sorted(expected * 2 if n_valid == 1 else expected)
+
+
 @pytest.mark.parametrize("recorded", [False, True])
 def test_one_iteration(recorded):
     run = cartpole(minibatches=3, epochs=2, bootstrap_timelimit=True, recorded=recorded)
@@ -54,6 +67,11 @@ def test_schedules():
         epsilons.append(run.agent.eps_sample)
     assert rates == pytest.approx([0.1, 0.075, 0.05, 0.025])
     assert epsilons == pytest.approx([1, 0.505, 0.01, 0.01])
+    # Another run that began with this state followed the schedule of this one.
+    state = run.algo.optim_state_dict()
+    run = cartpole(n_itr=4, learning_rate=0.3, initial_optim_state_dict=state)
+    run.train(0, 1)
+    assert run.algo.optimizer.param_groups[0]["lr"] == pytest.approx(0.225)
     # The schedule of a run that goes back with a lower rate used to begin at the setting again.
     run = cartpole(n_itr=4, learning_rate=0.1)
     run.train(0, 1)
