@@ -80,8 +80,8 @@ class ReplayAlgorithm(RlAlgorithm):
     Attributes:
         sampler_bs: number of environment steps in one batch of the sampler in this process.
         updates_per_optimize: number of gradient updates in this iteration, possibly 0: so many that
-            the replay ratio is exact over several iterations. A program that sets it, before or
-            during the run, gets this number in every iteration.
+            the replay ratio is exact over several iterations. A program that sets it, after
+            :meth:`initialize`, gets this number in every iteration.
         min_itr_learn: first iteration that trains.
     """
 

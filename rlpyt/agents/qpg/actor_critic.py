@@ -30,7 +30,8 @@ from rlpyt.utils.types import NDArray
 class ActionBounds(NamedTuple):
     """Lowest and highest action, [A] each, where A is the number of entries of an action.
 
-    Networks and noise use actions u in [-1, 1]; the environment gets ``mid + half_range * u``.
+    Policies and noise use actions u in [-1, 1]; environment and critics get
+    ``mid + half_range * u``.
     """
 
     low: NDArray  # [A] float32

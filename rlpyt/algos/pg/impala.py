@@ -97,6 +97,10 @@ class IMPALA(A2C):
         super()._check_settings(examples)
         check_positive(self, "rho_bar")
         check_positive(self, "c_bar")
+        if self.c_bar > self.rho_bar:
+            raise ValueError(
+                f"c_bar is {self.c_bar}, above rho_bar, which is {self.rho_bar}: make it at most that"
+            )
 
     def samples_to_buffer(self, samples: Nested) -> Nested:
         """Return the whole batch [T,B] of the sampler."""

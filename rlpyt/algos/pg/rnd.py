@@ -17,6 +17,7 @@ from rlpyt.models.mlp import MlpModel
 from rlpyt.models.running_mean_std import RunningMeanStdModel
 from rlpyt.returns.valid import valid_from_done
 from rlpyt.utils.buffer import leaves
+from rlpyt.utils.quick_args import whole_number
 from rlpyt.utils.tensor import valid_mean
 from rlpyt.utils.types import Nested
 
@@ -64,7 +65,7 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
         super().__init__(*args, **kwargs)
         self.bonus_coeff = bonus_coeff
         self.bonus_learning_rate = bonus_learning_rate
-        self.bonus_updates = bonus_updates
+        self.bonus_updates = whole_number("bonus_updates", bonus_updates, at_least=0)
         self.bonus_hidden_sizes = bonus_hidden_sizes
         self.bonus_features = bonus_features
         self.opt_info_fields = (*self.opt_info_fields, "bonus", "bonusLoss")

@@ -11,6 +11,7 @@ from rlpyt.algos._optim import make_optimizer, with_defaults
 from rlpyt.algos.losses import quantile_huber_loss, quantile_midpoints
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.utils.buffer import leaves, map_buffer
+from rlpyt.utils.quick_args import whole_number
 from rlpyt.utils.types import Nested
 
 
@@ -46,7 +47,7 @@ class REDQ(SAC):
         super().__init__(
             policy_update_interval=policy_update_interval, replay_ratio=replay_ratio, **kwargs
         )
-        self.target_subset = target_subset
+        self.target_subset = whole_number("target_subset", target_subset)
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -92,7 +93,7 @@ class TQC(SAC):
 
     def __init__(self, dropped_quantiles: int = 2, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dropped_quantiles = dropped_quantiles
+        self.dropped_quantiles = whole_number("dropped_quantiles", dropped_quantiles, at_least=0)
 
     def _check_settings(self) -> None:
         super()._check_settings()

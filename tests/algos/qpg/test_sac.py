@@ -238,6 +238,12 @@ def test_alpha_is_learned_or_fixed(settings):
     assert (algo.alpha_optimizer is None) == ("fixed_alpha" in settings)
 
 
+def test_whole_numbers_may_be_floats():
+    # A JSON configuration has them; they were errors of the first update.
+    numbers = REDQ(target_subset=2.0).target_subset, TQC(dropped_quantiles=0.0).dropped_quantiles
+    assert [str(n) for n in numbers] == ["2", "0"]
+
+
 def test_fixed_alpha_prevails_over_a_loaded_one():
     # It was overwritten by what another run had learned.
     learned = make_algo()
@@ -259,8 +265,10 @@ def test_optimizer_state():
     names = ["pi_optimizer", "q1_optimizer", "q2_optimizer", "alpha_optimizer", "log_alpha"]
     assert list(state) == names
     assert isinstance(state["log_alpha"], float)
-    other = make_algo(initial_optim_state_dict=state)
+    other = make_algo(initial_optim_state_dict=state, learning_rate=0.3)
     assert torch.equal(other._alpha, algo._alpha)
+    optimizers = (*other.named_optimizers().values(), other.alpha_optimizer)
+    assert {group["lr"] for o in optimizers for group in o.param_groups} == {0.3}
     del state["q2_optimizer"]
     with pytest.raises(ValueError, match="q2_optimizer"):
         make_algo(initial_optim_state_dict=state)
