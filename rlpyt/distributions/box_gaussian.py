@@ -166,19 +166,6 @@ class BoxGaussian(Gaussian):
         """Return the most likely x as an action [...,*shape], clipped if configured."""
         return self._to_action(dist_info.mean)
 
-    def sample_loglikelihood(
-        self, dist_info: Nested, reparameterize: bool = True
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Draw an action [...,*shape] and return it with its log-likelihood [...].
-
-        Args:
-            dist_info: parameters [...,dim].
-            reparameterize: whether gradients flow through the action.
-        """
-        action = self.sample(dist_info)
-        action = action if reparameterize else action.detach()
-        return action, self.log_likelihood(action, dist_info)
-
     def log_likelihood(self, x: torch.Tensor, dist_info: Nested) -> torch.Tensor:
         """Return the log density of each datum, or its log probability at a bound.
 

@@ -90,11 +90,6 @@ class RecurrentSAC(SequenceReplay, SAC):
         )
         save__init__args(locals())
 
-    # --- Set-up ------------------------------------------------------------------------------
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-
     # --- Losses ------------------------------------------------------------------------------
 
     def _apply_optimization(self, samples_from_replay: Nested, opt_info: Any) -> None:
