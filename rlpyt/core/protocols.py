@@ -5,7 +5,7 @@ The roles are duck-typed: nothing has to inherit from these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -276,6 +276,8 @@ class AsyncSamplerLike(Protocol):
     ) -> Any: ...
 
     def initialize(self, affinity: Any) -> Any: ...
+
+    def load_shared_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
     def obtain_samples(self, itr: int, db_idx: int) -> list[Any]: ...
 

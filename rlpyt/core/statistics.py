@@ -36,6 +36,12 @@ def statistics_of(env: Any) -> Statistics:
     return env.statistics() if isinstance(env, HasStatistics) else {}
 
 
+def continue_statistics(env: Any, statistics: Statistics) -> None:
+    """Let an environment count on from ``statistics``, if it can."""
+    if statistics and hasattr(env, "continue_statistics"):
+        env.continue_statistics(statistics)
+
+
 def merged(parts: Iterable[Statistics]) -> dict[str, dict[str, torch.Tensor]]:
     """Merge the statistics of several environments, by count.
 

@@ -23,7 +23,7 @@ from rlpyt.envs._info import (
 )
 from rlpyt.envs.base import EnvSpaces as EnvSpaces, EnvStep as EnvStep
 from rlpyt.envs.gym_state import known_states, layer_state, layers_of, set_layer_states
-from rlpyt.envs.statistics import freeze_statistics, read_statistics
+from rlpyt.envs.statistics import freeze_statistics, read_statistics, write_statistics
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper as GymSpaceWrapper
 from rlpyt.utils.names import did_you_mean, import_extra
 from rlpyt.utils.seed import make_generator, seed_spaces
@@ -272,6 +272,10 @@ class GymEnvWrapper(Wrapper):
     def use_statistics(self, statistics: Statistics) -> None:
         """Let wrappers use ``statistics``, by name, and freeze them."""
         self._refreeze = freeze_statistics(self.env, statistics)
+
+    def continue_statistics(self, statistics: Statistics) -> None:
+        """Let wrappers count on from ``statistics``, by name."""
+        write_statistics(self.env, statistics)
 
     def close(self) -> None:
         """Close the environment."""

@@ -39,6 +39,18 @@ def read_statistics(env: Any) -> Statistics:
     return {**merged(parts), **outside}
 
 
+def write_statistics(env: Any, statistics: Statistics) -> None:
+    """Write statistics into the layers that have some of the same name, which count on from them.
+
+    The parts of a vector environment share the count.
+    """
+    outside, *parts = map(_holders, _chains(env))
+    _write(outside, statistics)
+    for holders in parts:
+        share = {name: {**m, "count": m["count"] / len(parts)} for name, m in statistics.items()}
+        _write(holders, share)
+
+
 def freeze_statistics(env: Any, statistics: Statistics) -> list[Callable[[], None]]:
     """Write statistics into the layers that have some of the same name, and freeze them there.
 

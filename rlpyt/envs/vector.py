@@ -30,7 +30,7 @@ from rlpyt.envs._info import InfoLayout, as_reals, infill_info, map_info
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.gym import Wrapper, register_ids, without_entries
 from rlpyt.envs.gym_state import known_states, layer_state, layers_of, set_layer_states
-from rlpyt.envs.statistics import freeze_statistics, read_statistics
+from rlpyt.envs.statistics import freeze_statistics, read_statistics, write_statistics
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import buffer_from_example, leaves
 from rlpyt.utils.seed import Purpose, derived_seed, make_generator
@@ -335,6 +335,10 @@ class VectorEnvWrapper(Wrapper):
     def use_statistics(self, statistics: Statistics) -> None:
         """Let wrappers use ``statistics``, by name, and freeze them."""
         self._refreeze = freeze_statistics(self.env, statistics)
+
+    def continue_statistics(self, statistics: Statistics) -> None:
+        """Let wrappers count on from ``statistics``, by name."""
+        write_statistics(self.env, statistics)
 
     def close(self) -> None:
         """Close all environments."""

@@ -149,6 +149,9 @@ class AsyncRun(BaseRunner):
                 traj_info_kwargs=self.get_traj_info_kwargs(),
                 seed=env_seed,
             )
+            shared_state = (self._resume_state or {}).get("sampler")
+            if shared_state:
+                self.sampler.load_shared_state_dict(shared_state)
             self.sampler_batch_size = self.itr_batch_size = self.sampler.batch_spec.size
             n_itr = self.get_n_itr()
             self._seed_training()
@@ -268,6 +271,7 @@ class AsyncRun(BaseRunner):
         return {
             **super().state_dict(),
             "itr": self._itr,
+            "sampler": getattr(self.sampler, "shared_state_dict", dict)(),
             "n_logs": self._n_logs,
             "eval_time": self.ctrl.eval_time.value,
         }

@@ -1,7 +1,8 @@
 """Saved states of environments (some have none), their trajectories and the agent's inputs.
 
 When a state is loaded, an environment without one keeps its current episode, its running trajectory
-and the agent's inputs; at the start of a resumed run, that episode is a new one.
+and the agent's inputs; at the start of a resumed run, that episode is a new one. Only its running
+statistics are saved.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from rlpyt.core.protocols import AgentLike, EnvLike, Stateful
+from rlpyt.core.statistics import continue_statistics, statistics_of
 from rlpyt.samplers.collectors import BaseCollector
 from rlpyt.utils.buffer import numpy_leaves
 from rlpyt.utils.types import Nested
@@ -18,13 +20,14 @@ _NO_STATE = "no_state"
 
 
 def env_state(env: EnvLike) -> dict[str, Any]:
-    """Return the state of ``env``; if it has none, the reason in its place."""
-    if not isinstance(env, Stateful):
-        return {_NO_STATE: f"{type(env).__name__} has no state_dict() and load_state_dict(state)"}
-    try:
-        return env.state_dict()
-    except NotImplementedError as error:
-        return {_NO_STATE: str(error)}
+    """Return the state of ``env``; if it has none, the reason and its running statistics."""
+    reason = f"{type(env).__name__} has no state_dict() and load_state_dict(state)"
+    if isinstance(env, Stateful):
+        try:
+            return env.state_dict()
+        except NotImplementedError as error:
+            reason = str(error)
+    return {_NO_STATE: reason, "statistics": statistics_of(env)}
 
 
 def envs_without_state(states: Iterable[dict[str, Any]]) -> dict[int, str]:
@@ -33,9 +36,11 @@ def envs_without_state(states: Iterable[dict[str, Any]]) -> dict[int, str]:
 
 
 def load_env_states(envs: Iterable[EnvLike], states: Iterable[dict[str, Any]]) -> None:
-    """Restore the environments that have a state."""
+    """Restore the environments that have a state, and the running statistics of others."""
     for env, state in zip(envs, states):
-        if _NO_STATE not in state:
+        if _NO_STATE in state:
+            continue_statistics(env, state.get("statistics", {}))
+        else:
             assert isinstance(env, Stateful), f"{env} had a state when it was saved"
             env.load_state_dict(state)
 

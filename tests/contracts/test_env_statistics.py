@@ -1,5 +1,9 @@
 """Running statistics of environments travel with the policy, and are frozen where it is used."""
 
+import os
+import signal
+import threading
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +28,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
+from rlpyt.utils.logging.context import logger_context
 from tests.experiments.parts import invoke
 from tests.runners.async_parts import make_runner
 from tests.runners.parts import train
@@ -201,6 +206,78 @@ def test_asynchronous_runs_save_statistics(tmp_path):
     moments = load_snapshot(file)["env_statistics"][NAME]
     assert moments["mean"].item() == pytest.approx(100, abs=5)
     assert moments["count"] > 100
+
+
+class Locked(Rewarding):
+    """An environment that has no state."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.lock = threading.Lock()
+
+
+def make_locked():
+    return GymEnvWrapper(Locked(NormalizeObservation(Thermometer())))
+
+
+def make_locked_vector(num_envs):
+    parts = [lambda: Locked(NormalizeObservation(Thermometer()))] * num_envs
+    return VectorEnvWrapper(SyncVectorEnv(parts))
+
+
+@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+def test_environments_without_a_state_keep_their_statistics(SamplerCls):
+    # They began anew in a resumed run, so the policy suddenly saw other numbers.
+    EnvCls = make_locked_vector if SamplerCls is VectorSampler else make_locked
+
+    def started():
+        sampler = SamplerCls(EnvCls, {}, batch_T=20, batch_B=4, max_decorrelation_steps=0)
+        sampler.initialize(GenericFfAgent(model_kwargs=SMALL), affinity=AFFINITY, seed=0)
+        return sampler
+
+    with closed(started(), started()) as (first, second):
+        first.obtain_samples(0)
+        second.load_state_dict(first.state_dict())
+        before, after = first.env_statistics()[NAME], second.env_statistics()[NAME]
+        for key in MOMENTS:
+            np.testing.assert_allclose(after[key], before[key], rtol=1e-6)
+        second.obtain_samples(1)
+        assert second.env_statistics()[NAME]["count"] >= before["count"] + 80
+
+
+def test_restarted_workers_count_on():
+    # Their environments began with mean 0 and variance 1.
+    sampler = CpuSampler(make, {}, batch_T=20, batch_B=4, on_worker_failure="restart")
+    sampler.initialize(GenericFfAgent(model_kwargs=SMALL), affinity=AFFINITY, seed=0)
+    with closed(sampler):
+        sampler.obtain_samples(0)
+        before = sampler.env_statistics()[NAME]["count"]
+        os.kill(sampler._workers.processes[1].pid, signal.SIGKILL)
+        sampler.obtain_samples(1)
+        assert sampler.take_restarted() == [2, 3]
+        assert sampler.env_statistics()[NAME]["count"] >= before + 80
+
+
+@contextmanager
+def closed(*samplers):
+    try:
+        yield samplers
+    finally:
+        for sampler in samplers:
+            sampler.shutdown()
+
+
+@pytest.mark.parametrize("kind", ["serial", "cpu"])
+def test_resumed_asynchronous_runs_keep_statistics(kind, tmp_path):
+    counts = []
+    for n_steps in (320, 640):
+        agent = MlpDqnAgent(model_kwargs=SMALL)
+        sampler = {"EnvCls": make}
+        runner = make_runner(kind, agent=agent, sampler_kwargs=sampler, n_steps=n_steps)
+        with logger_context(str(tmp_path), 0, "run", override_prefix=True, resume=True):
+            runner.train(resume="auto")
+        counts.append(runner.sampler.env_statistics()[NAME]["count"])
+    assert counts[1] >= counts[0] + 320
 
 
 def test_a_wrapper_that_cannot_stop_counting_is_frozen():

@@ -99,6 +99,15 @@ class AsyncSamplerMixin(BaseSampler):
         self.double_buffer, self.samples_np, self.examples = (first, second), first, examples
         return self.double_buffer, examples
 
+    def shared_state_dict(self) -> dict[str, Any]:
+        """Return the state that the runner's process has: running statistics of environments."""
+        return {} if self._statistics is None else {"statistics": self._statistics.rows.copy()}
+
+    def load_shared_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Let the environments begin with the state of an earlier run, before they are made."""
+        if self._statistics is not None and "statistics" in state:
+            self._statistics.rows[:] = state["statistics"]
+
 
 class AsyncParallelSamplerMixin(AsyncSamplerMixin, ParallelSamplerBase):
     """Mixin whose workers write into the free batch; list it first among the bases."""

@@ -53,6 +53,8 @@ class AsyncSerialSampler(AsyncSamplerMixin, SerialSampler):
         prepare_sampler_process(affinity, self.seed)
         configure_traj_infos(self.TrajInfoCls, self._traj_info_kwargs)
         envs = self._make_envs(self.seed, range(self.batch_spec.B))
+        if self._statistics is not None:
+            self._statistics.continue_in(envs)
         self.agent.to_device(affinity.get("cuda_idx"))
         self.agent.async_cpu(share_memory=False)
         # With workers this is a shared value.

@@ -115,6 +115,8 @@ class SamplingWorker:
         configure_traj_infos(c.TrajInfoCls, c.traj_info_kwargs)
         seeds = env_seeds(w.envs_seed, w.env_ranks)
         self._make_envs(self.envs, c.env_kwargs, w.first_env, w.env_ranks, seeds)
+        if w.statistics is not None:
+            w.statistics.continue_in(self.envs, w.columns)
         self.collector = c.CollectorCls(
             rank=w.rank,
             envs=self.envs,
