@@ -269,7 +269,7 @@ class RlAlgorithm:
                 self.load_optim_state_dict(self.initial_optim_state_dict)
 
     def make_optimizers(self) -> None:
-        """Make the attribute ``optimizer``, or one for each optimizer, by :meth:`make_optimizer`."""
+        """Make ``optimizer``, or an attribute for each of several, by :meth:`make_optimizer`."""
         self.optimizer = self.make_optimizer(self.agent.parameters())
 
     def make_optimizer(

@@ -237,10 +237,9 @@ class R2D1(SequenceReplay, DQN):
         if self.bootstrap_timelimit and "timeout" in fields_of(samples.env.env_info):
             timeout = torch.as_tensor(samples.env.env_info.timeout)
             valid = valid * ~timeout_n_step(done, timeout, n)[:-1].bool()
-        priorities = sequence_priorities(td_abs_errors, valid, self.pri_eta)
-        priorities[~valid.any(0)] = self.default_priority
-        found: NDArray = priorities.numpy()
-        return found
+        priorities: NDArray = sequence_priorities(td_abs_errors, valid, self.pri_eta).numpy()
+        has_targets = valid.any(0).numpy()
+        return np.where(has_targets, priorities, np.float32(self.default_priority))
 
     # --- One update --------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ class IMPALA(A2C):
         check_positive(self, "c_bar")
         if self.c_bar > self.rho_bar:
             raise ValueError(
-                f"c_bar is {self.c_bar}, above rho_bar, which is {self.rho_bar}: make it at most that"
+                f"c_bar is {self.c_bar}, and rho_bar {self.rho_bar}: make c_bar at most rho_bar"
             )
 
     def samples_to_buffer(self, samples: Nested) -> Nested:
