@@ -25,7 +25,6 @@ from rlpyt.utils.seed import generator_state, set_generator_state
 
 # Settings and caches, which are not part of an episode.
 _NOT_STATE = {
-    "env",
     "info_example",
     "_metadata",
     "_saved_kwargs",
@@ -58,10 +57,15 @@ def attributes(layer: Any) -> dict[str, Any]:
 
 def layers_of(env: Any) -> Iterator[Any]:
     """Yield ``env`` and all environments inside it."""
-    layer: Any = env
-    while layer is not None:
-        yield layer
-        layer = attributes(layer).get("env")
+    yield env
+    layer = attributes(env).get("env")
+    if _is_env(layer):
+        yield from layers_of(layer)
+
+
+def _is_env(value: Any) -> bool:
+    """Return whether the attribute ``env`` is an environment, and not a simulator."""
+    return hasattr(value, "reset") and hasattr(value, "step")
 
 
 def known_states(layers: Iterable[Any]) -> list[tuple[Any, dict[str, Any]]]:
@@ -86,7 +90,8 @@ def layer_state(layer: Any) -> dict[str, Any]:
     return {
         name: _part_state(layer, value, f"{type(layer).__name__}.{name}")
         for name, value in attributes(layer).items()
-        if name not in _NOT_STATE and not _is_fixed(value) and not _is_object(name, value)
+        if not (name in _NOT_STATE or _is_fixed(value) or _is_object(name, value))
+        and not (name == "env" and _is_env(value))
     }
 
 

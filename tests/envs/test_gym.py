@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from collections import deque
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -188,6 +189,20 @@ def test_an_opaque_wrapper_does_not_keep_statistics_of_another_one():
     inner = gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1"))
     gym.GymEnvWrapper(Opaque(inner))
     assert inner.obs_rms.count == pytest.approx(1e-4)
+
+
+def test_a_simulator_named_env_is_no_layer():
+    # It was taken for the environment inside, without reset.
+    class Simulated(BareEnv):
+        def __init__(self):
+            super().__init__()
+            self.env = SimpleNamespace(position=0.0)
+
+    env = gym.GymEnvWrapper(Simulated())
+    state = env.state_dict()
+    env.env.env.position = 3.0
+    env.load_state_dict(state)
+    assert env.env.env.position == 0
 
 
 def test_attributes_of_the_environment_are_at_hand():
