@@ -34,7 +34,7 @@ def read_statistics(env: Any) -> Statistics:
             name: {key: np.array(as_numpy(getattr(holder, key))) for key in MOMENTS}
             for name, holder in _holders(layers).items()
         }
-        for layers in _chains(env)
+        for layers in chains(env)
     )
     return {**merged(parts), **outside}
 
@@ -44,7 +44,7 @@ def write_statistics(env: Any, statistics: Statistics) -> None:
 
     The parts of a vector environment share the count.
     """
-    outside, *parts = map(_holders, _chains(env))
+    outside, *parts = map(_holders, chains(env))
     _write(outside, statistics)
     for holders in parts:
         share = {name: {**m, "count": m["count"] / len(parts)} for name, m in statistics.items()}
@@ -58,7 +58,7 @@ def freeze_statistics(env: Any, statistics: Statistics) -> list[Callable[[], Non
         Functions to call after each step and reset, of layers that cannot stop counting.
     """
     goes_on: list[Callable[[], None]] = []
-    for layers in _chains(env):
+    for layers in chains(env):
         write = partial(_write, _holders(layers), statistics)
         write()
         for layer in layers:
@@ -69,7 +69,7 @@ def freeze_statistics(env: Any, statistics: Statistics) -> list[Callable[[], Non
     return goes_on
 
 
-def _chains(env: Any) -> list[list[Any]]:
+def chains(env: Any) -> list[list[Any]]:
     """Return the layers of an environment, and those of each part of a vector environment."""
     layers = list(layers_of(env))
     return [layers, *(list(layers_of(part)) for part in getattr(layers[-1], "envs", ()))]

@@ -30,7 +30,7 @@ from rlpyt.envs._info import InfoLayout, as_reals, infill_info, map_info
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.gym import Wrapper, register_ids, without_entries
 from rlpyt.envs.gym_state import known_states, layer_state, layers_of, set_layer_states
-from rlpyt.envs.statistics import freeze_statistics, read_statistics, write_statistics
+from rlpyt.envs.statistics import chains, freeze_statistics, read_statistics, write_statistics
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import buffer_from_example, leaves
 from rlpyt.utils.seed import Purpose, derived_seed, make_generator
@@ -84,8 +84,8 @@ class VectorEnvWrapper(Wrapper):
         action_space: action space of the first environment; each has its own generator.
 
     Raises:
-        ValueError: if the mode is unknown, or needs partial resets that ``env`` does not support,
-            or that it would ignore because its workers share no memory.
+        ValueError: if the mode is unknown, or needs partial resets that ``env`` or a wrapper does
+            not support, or that it would ignore because its workers share no memory.
     """
 
     _refreeze: Sequence[Callable[[], None]] = ()
@@ -114,6 +114,15 @@ class VectorEnvWrapper(Wrapper):
                 "autoreset_mode SAME_STEP, or as a SyncVectorEnv, or pass partial_reset=True if "
                 "its reset takes options['reset_mask']"
             )
+        for layer in layers_of(env):
+            name = type(layer).__name__
+            if self.autoreset_mode != SAME_STEP and name.startswith("Normalize"):
+                # A reset of one environment empties its sums of all, or is an error.
+                raise ValueError(
+                    f"{name} normalizes wrongly where environments are reset one by one: make them "
+                    "with autoreset_mode SAME_STEP, or wrap each of them, as "
+                    "rlpyt.envs.vector.make(..., wrappers=[...]) does"
+                )
         if self.autoreset_mode == NEXT_STEP and not getattr(env.unwrapped, "shared_memory", True):
             # Its workers would reset once more in the next step, whose action is lost.
             raise ValueError(
@@ -134,8 +143,7 @@ class VectorEnvWrapper(Wrapper):
         self._info_layout = self._try_one_step(copy.deepcopy(dict(info_example or {})))
 
     def _try_one_step(self, info_example: dict[Any, Any]) -> InfoLayout:
-        *wrappers, _ = layers_of(self.env)
-        before = known_states(wrappers)
+        before = known_states(x for layers in chains(self.env) for x in layers[:-1])
         first = self.reset()
         lacks_null = not self.action_space.contains(self.action_space.null_value())
         action = self.sample_actions(np.full(self.num_envs, lacks_null))

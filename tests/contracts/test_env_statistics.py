@@ -245,6 +245,19 @@ def test_environments_without_a_state_keep_their_statistics(SamplerCls):
         assert second.env_statistics()[NAME]["count"] >= before["count"] + 80
 
 
+@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+def test_no_example_step_counts(SamplerCls):
+    # Batches of processes were normalized otherwise than those of one.
+    EnvCls = make_locked_vector if SamplerCls is VectorSampler else make_locked
+    sampler = SamplerCls(EnvCls, {}, batch_T=4, batch_B=4, max_decorrelation_steps=0)
+    sampler.initialize(GenericFfAgent(model_kwargs=SMALL), affinity=AFFINITY, seed=0)
+    with closed(sampler):
+        sampler.obtain_samples(0)
+        # The first observation, and those after the four steps.
+        count = float(sampler.env_statistics()[NAME]["count"])
+        assert count == pytest.approx(4 * (1 + 4), abs=0.01)
+
+
 def test_restarted_workers_count_on():
     # Their environments began with mean 0 and variance 1.
     sampler = CpuSampler(make, {}, batch_T=20, batch_B=4, on_worker_failure="restart")

@@ -37,7 +37,12 @@ def test_a_step_has_the_end_and_the_next_start(mode):
 
 def wrapped(seeds):
     wrappers = gym.wrappers.vector
-    envs = gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+    envs = gym.make_vec(
+        "CartPole-v1",
+        num_envs=2,
+        vectorization_mode="sync",
+        vector_kwargs={"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP},
+    )
     env = VectorEnvWrapper(wrappers.NormalizeReward(wrappers.RecordEpisodeStatistics(envs)))
     env.seed(seeds)
     env.reset()
@@ -53,6 +58,13 @@ def test_wrappers_of_gymnasium_go_on_from_their_state():
         step, again = (env.step(np.array([1, 1])) for env in (one, other))
         np.testing.assert_array_equal(step.observation, again.observation)
         np.testing.assert_array_equal(step.reward, again.reward)
+
+
+def test_wrappers_that_partial_resets_empty_are_refused():
+    # Returns were as large as single rewards.
+    envs = gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+    with pytest.raises(ValueError, match="NormalizeReward normalizes wrongly .* SAME_STEP"):
+        VectorEnvWrapper(gym.wrappers.vector.NormalizeReward(envs))
 
 
 gym.register(

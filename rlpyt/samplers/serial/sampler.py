@@ -11,7 +11,7 @@ import torch
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import AgentInputs
-from rlpyt.core.statistics import Statistics, merged, statistics_of
+from rlpyt.core.statistics import Statistics, continue_statistics, merged, statistics_of
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._env_states import SamplingParts, envs_without_state
 from rlpyt.samplers._env_statistics import give_statistics
@@ -117,6 +117,7 @@ class SerialSampler(BaseSampler):
         agent.initialize(
             envs[0].spaces, share_memory=False, global_B=part.global_B, env_ranks=env_ranks
         )
+        statistics = [statistics_of(env) for env in envs]
         with self._streams:
             self.samples_pyt, self.samples_np, examples = build_samples_buffer(
                 agent,
@@ -130,6 +131,8 @@ class SerialSampler(BaseSampler):
                 next_observation=self.record_next_observation,
                 device=self.device,
             )
+            for env, before in zip(envs, statistics):  # The example step does not count.
+                continue_statistics(env, before)
             configure_traj_infos(self.TrajInfoCls, traj_info_kwargs)
             self._start(envs, self.samples_np, seed, part)
         self._streams.settle()
