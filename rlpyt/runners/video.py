@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.core.protocols import AgentLike, EnvLike, RunnerLike
-from rlpyt.core.records import AgentInputs
+from rlpyt.core.records import AgentInputs, trajectory_end
 from rlpyt.core.rows import as_element, observation_rows
 from rlpyt.core.statistics import HasStatistics, Statistics
 from rlpyt.distributions.noise import ActingNoise
@@ -19,7 +19,7 @@ from rlpyt.utils.buffer import buffer_from_example, numpify_buffer, torchify_buf
 from rlpyt.utils.logging import logger
 from rlpyt.utils.names import import_extra
 from rlpyt.utils.quick_args import whole_number
-from rlpyt.utils.seed import rng_state, set_rng_state
+from rlpyt.utils.seed import evaluation_streams, rng_state, set_rng_state
 from rlpyt.utils.types import NDArray
 
 
@@ -85,7 +85,8 @@ class RecordVideo(Callback):
             env = self._camera and self._camera.env
             if statistics and isinstance(env, HasStatistics):
                 env.use_statistics(statistics)
-            frames = self._play(runner.agent, itr)
+            with evaluation_streams(itr):
+                frames = self._play(runner.agent, itr)
             try:
                 write_video(path, frames, self.fps)
                 logger.record_video("video", path)
@@ -129,11 +130,13 @@ class RecordVideo(Callback):
             with noise:
                 action = numpify_buffer(agent.step(*inputs_pyt).action)[0]
             agent.toggle_alt()  # Back to the first half, in an agent that alternates.
-            observation, reward, done, _ = env.step(action)
-            if done:
+            observation, reward, done, env_info = env.step(action)
+            if trajectory_end(env_info, done):
                 break
-            inputs.prev_action[0] = action
-            inputs.prev_reward[0] = reward
+            if done:  # A lost life.
+                agent.reset()
+            inputs.prev_action[0] = null_action if done else action
+            inputs.prev_reward[0] = 0 if done else reward
         return env.frames
 
     def _draw(self, env: Any) -> NDArray:

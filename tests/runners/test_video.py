@@ -8,11 +8,13 @@ import torch
 
 from rlpyt.agents.pg.generic import AlternatingGenericLstmAgent, GenericLstmAgent
 from rlpyt.algos.pg.a2c import A2C
+from rlpyt.envs.base import EnvStep
 from rlpyt.envs.toy import Catch
 from rlpyt.experiments.evaluation import picture_of
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.runners.video import RecordVideo, Window
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging.context import logger_context
 from rlpyt.utils.logging.sinks import RunSink
 
@@ -73,6 +75,34 @@ def test_videos_of_a_run_that_is_the_same_without_them(tmp_path):
         bright = frames[..., 0].astype(float)
         assert bright[0][:9].max() > 200
         assert bright[-1][9:-10].max() < 60
+
+
+class Lives(DrawnCatch):
+    """An episode of the learner ends in the middle of the game."""
+
+    def step(self, action):
+        observation, reward, done, _ = super().step(action)
+        self.t = 1 if self.is_new else self.t + 1
+        self.is_new = done
+        return EnvStep(observation, reward, done or self.t == 5, LivesInfo(traj_done=done))
+
+    def reset(self):
+        self.is_new = True
+        return super().reset()
+
+
+LivesInfo = namedarraytuple("LivesInfo", ["traj_done"])
+
+
+def test_a_lost_life_does_not_end_a_video(tmp_path):
+    agent = WatchedAgent(model_kwargs={"lstm_size": 8})
+    agent.initialize(Lives().spaces)
+    video = RecordVideo(Lives)
+    runner = SimpleNamespace(agent=agent, sampler=SimpleNamespace(env_statistics=dict))
+    video.on_start(runner)
+    with logger_context(tmp_path, 0, "test", override_prefix=True):
+        video.on_log(runner, 0, [])
+    assert agent.has_state == [False] + [True] * 4 + [False] + [True] * 3
 
 
 class WatchedAgent(AlternatingGenericLstmAgent):
