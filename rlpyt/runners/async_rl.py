@@ -11,6 +11,7 @@ import math
 import os
 import queue
 import time
+from collections import namedtuple
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -259,7 +260,9 @@ class AsyncRl(AsyncRlBase):
         sampler_itr = self.rate_limiter.n_copied
         traj_infos = self._received()
         self.store_diagnostics(itr, sampler_itr, traj_infos, ())
-        self._notify("on_itr", itr, traj_infos, ())
+        fields = self.algo.opt_info_fields
+        no_update = namedtuple("OptInfo", fields)(*([] for _ in fields))
+        self._notify("on_itr", itr, traj_infos, no_update)
         is_new = self._cum_steps > self.run_log.last_steps or not self._n_logs
         self._n_logs = max(self._n_logs, sampler_itr // self.log_interval_itrs)
         if is_new:

@@ -160,14 +160,18 @@ class RunLog:
         self.new_completed_trajs = 0
         return row
 
-    def count_ends(self, env: Any) -> None:
+    def count_ends(self, env: Any, mid_batch_reset: bool) -> None:
         """Count the ends of episodes in a batch of environments [T,B], and time limits among them.
 
         Only on the CPU, where nothing waits for the numbers.
         """
-        if "timeout" in fields_of(env.env_info) and env.done.device.type == "cpu":
-            self.n_ends += int(env.done.sum())
-            self.n_time_limits += int((env.done & env.env_info.timeout.bool()).sum())
+        done = env.done
+        if "timeout" not in fields_of(env.env_info) or done.device.type != "cpu" or not done.any():
+            return
+        if not mid_batch_reset:  # The rows after an end are blank.
+            done = done & (done.cumsum(0) == 1)
+        self.n_ends += int(done.sum())
+        self.n_time_limits += int((done & env.env_info.timeout.bool()).sum())
 
     def training_columns(self) -> dict[str, float]:
         """Return the columns of training trajectories since the last row, and begin the next.

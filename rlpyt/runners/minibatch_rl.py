@@ -156,8 +156,7 @@ class MinibatchRlBase(BaseRunner):
         """Sample a batch, learn from it, and log and save if due."""
         self.agent.sample_mode(itr)
         samples, traj_infos = self.sampler.obtain_samples(itr)
-        if traj_infos:
-            self.run_log.count_ends(samples.env)
+        self.run_log.count_ends(samples.env, self.sampler.mid_batch_reset)
         restarted: Any = getattr(self.sampler, "take_restarted", list)()
         if restarted:
             self.algo.truncate_trajectories(restarted)
@@ -407,7 +406,8 @@ class MinibatchRlEval(MinibatchRlBase):
             traj_infos = self.sampler.evaluate_agent(itr)
         eval_time = time.time() - start
         logger.log(f"Evaluation complete: {len(traj_infos)} trajectories in {eval_time:.1f} s.")
-        self._notify("on_eval", itr, traj_infos)
+        if not self._is_signalled:
+            self._notify("on_eval", itr, traj_infos)
         return traj_infos, eval_time
 
     def log_diagnostics(  # type: ignore[override]

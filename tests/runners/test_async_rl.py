@@ -204,6 +204,7 @@ class Leads(AtIteration):
         self.leads = []
 
     def on_itr(self, runner, itr, traj_infos, opt_info):
+        assert len(opt_info.loss) <= 2  # The last call got an empty tuple.
         self.leads.append(runner.ctrl.sampler_itr.value + 1 - runner.rate_limiter.itr)
 
 

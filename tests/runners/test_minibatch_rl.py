@@ -1,9 +1,12 @@
 """The synchronous runners: iterations, log rows, snapshots, callbacks, failure, resume."""
 
 import math
+import os
 import re
+import signal
 import time
 from collections import deque
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +14,10 @@ import torch
 
 from rlpyt.core.records import TrajInfo
 from rlpyt.runners.callbacks import Callback, SaveBest, SaveState, StopAtReturn, load_run_state
+from rlpyt.runners.log import RunLog
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlBase, MinibatchRlEval
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.collections import record_class
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
 from rlpyt.utils.quick_args import save__init__args
@@ -453,6 +458,38 @@ def test_stop_in_the_first_evaluation_prevents_any_training(tmp_path):
 
     runner = make_runner(MinibatchRlEval, callbacks=[StopAtOnce()])
     assert values(train(runner, tmp_path), "Diagnostics/CumUpdates") == [0]
+
+
+def test_an_evaluation_that_a_signal_ends_is_not_announced(tmp_path):
+    # It was, and again when the run was resumed.
+    class Ended(SerialSampler):
+        def evaluate_agent(self, itr):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return super().evaluate_agent(itr)
+
+    class Announced(Callback):
+        evaluations = ()
+
+        def on_eval(self, runner, itr, traj_infos):
+            self.evaluations = (*self.evaluations, itr)
+
+    announced = Announced()
+    runner = make_runner(MinibatchRlEval, callbacks=[announced])
+    runner.sampler.__class__ = Ended
+    with pytest.raises(SystemExit):
+        train(runner, tmp_path)
+    assert not announced.evaluations
+
+
+@pytest.mark.parametrize(("mid_batch_reset", "n_ends", "n_limits"), [(True, 5, 3), (False, 2, 1)])
+def test_share_of_time_limits(mid_batch_reset, n_ends, n_limits):
+    # Blank rows counted as ends, and batches without a completed trajectory not at all.
+    done = torch.tensor([[0, 0], [1, 0], [1, 1], [1, 1]]).bool()
+    timeout = torch.tensor([[0, 0], [1, 0], [1, 0], [0, 1]]).bool()
+    env = SimpleNamespace(done=done, env_info=record_class("EnvInfo", ("timeout",))(timeout))
+    log = RunLog()
+    log.count_ends(env, mid_batch_reset)
+    assert (log.n_ends, log.n_time_limits) == (n_ends, n_limits)
 
 
 # --- Second uses ----------------------------------------------------------------------------------
