@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,25 +12,24 @@ from typing import Any, TypeVar
 import click
 from tabulate import tabulate
 
-from rlpyt.core.protocols import RunnerLike
 from rlpyt.experiments import catalog, finished as finished, settings
 from rlpyt.experiments.branching import ChangedOptimizers, read_branch
 from rlpyt.experiments.cli import COUNT, SECONDS, STEPS, is_given, main as main, without_traceback
 from rlpyt.experiments.health import Watch
-from rlpyt.experiments.program import algo_call, runner_call, source, started_from
+from rlpyt.experiments.program import algo_call, runner_call, source
 from rlpyt.experiments.sweeps import command as sweeps, pools, slots
 from rlpyt.experiments.train import (
-    alone_in,
+    Start,
     check_same_run,
     configuration,
-    library_code,
-    log_call,
+    origin_of,
     recorded,
+    run_calls,
     run_name,
     starting_point,
+    train_run,
     try_runs,
 )
-from rlpyt.runners.callbacks import Callback
 from rlpyt.utils.logging.context import get_log_dir
 from rlpyt.utils.seed import make_seed
 
@@ -39,15 +37,6 @@ from rlpyt.utils.seed import make_seed
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class Start(Callback):
-    """Callback that records when the start of a run is over."""
-
-    is_over = False
-
-    def on_start(self, runner: RunnerLike) -> None:
-        self.is_over = True
 
 
 def complete_train(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -159,48 +148,35 @@ def train(
             check_same_run(config, earlier, Path(log_dir or "", f"run_{run_id}"), resume, seed)
         if seed is None:
             seed = earlier["seed"] if resume and earlier else make_seed()
-        call = runner_call(config, seed)
-        if init is not None:
-            call = started_from(call, init, init_replay)
-        elif init_replay:
+        if init_replay and init is None:
             raise ValueError("--init-replay needs --init RUN")
         saving: dict[str, Any] = {"resume": "auto"} if resume else {}
         if checkpoint_steps is not None:
             saving["checkpoint_interval_steps"] = checkpoint_steps
         if keep_checkpoints:
             saving["keep_checkpoints"] = None
+        more = branch.record() if branch else origin_of({"init": init, "init_replay": init_replay})
         if prints:
+            log_dir = log_dir or get_log_dir(run_name(config))
             given_steps = [f"--steps={steps:.15g}"] if steps else []
             given_init = [f"--init={init}"] * bool(init) + ["--init-replay"] * init_replay
             words = [*words, *given_steps, *given_init, f"--seed={seed}"]
-            log = log_call(config, seed, log_dir, run_id, resume)
+            call, log = run_calls(config, seed, log_dir, run_id, resume, more)
             click.echo(source(call, log.kwargs, saving, "rlpyt train " + shlex.join(words)))
             return
-        start = Start()
-        further = [each.make() for each in call.kwargs.get("callbacks", [])]
-        further += [Watch()] * watches
+        further: list[Any] = [Watch()] * watches
         new_branch = branch if earlier is None else None
         if new_branch is not None:
             saving.update(new_branch.saving(saving))
             further.append(ChangedOptimizers(new_branch.changes))
-        runner = call.make(callbacks=[*further, start])
-        log_dir = log_dir or get_log_dir(run_name(config), create=True)
-        parent = branch.record() if branch else {"init": init} if init else {}
-        more = {"code": library_code(), **parent}
-        log = log_call(config, seed, log_dir, run_id, resume or branch is not None, more)
-        run_dir = Path(log_dir, f"run_{run_id}")
-        is_new = not run_dir.exists()
+        continues = resume or branch is not None
+        calls = run_calls(config, seed, log_dir, run_id, continues, more)
+    start, prepare = Start(), None if new_branch is None else new_branch.copy_log
     try:
-        with alone_in(run_dir):
-            if new_branch is not None:
-                new_branch.copy_log(run_dir)
-            with log.make():
-                runner.train(**saving)
+        run_dir = train_run(*calls, further, start, prepare, **saving)
     except Exception as error:
         if start.is_over:
             raise
-        if is_new:
-            shutil.rmtree(run_dir, ignore_errors=True)  # It contains only the error.
         with without_traceback():
             if new_branch is not None and isinstance(error, RuntimeError):  # Of torch.
                 raise ValueError(

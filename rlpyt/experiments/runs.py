@@ -17,19 +17,19 @@ import gymnasium
 from rlpyt.core.protocols import RunnerLike
 from rlpyt.experiments import evaluation
 from rlpyt.experiments.catalog import located
-from rlpyt.experiments.program import runner_call, source, started_from
+from rlpyt.experiments.program import source
 from rlpyt.experiments.results.runs import read_columns, read_params
 from rlpyt.experiments.settings import ROLES, SECTIONS, checked, with_settings
 from rlpyt.experiments.train import (
-    alone_in,
     check_environment,
     check_same_run,
     check_steps,
-    library_code,
-    log_call,
+    origin_of,
     recorded,
+    run_calls,
     run_name,
     starting_point,
+    train_run,
     with_steps,
 )
 from rlpyt.experiments.trained import TrainedAgent, load
@@ -90,26 +90,22 @@ def train(
     check_steps(config, steps)
     if resume and log_dir is None:
         raise ValueError("resume=True needs the log_dir of the run")
-    earlier = recorded(None if log_dir is None else str(log_dir), 0)
-    directory = str(log_dir or get_log_dir(run_name(config), create=True))
+    directory = None if log_dir is None else str(log_dir)
+    earlier = recorded(directory, 0)
     if earlier is not None:
-        check_same_run(config, earlier, Path(directory, "run_0"), resume, seed)
+        check_same_run(config, earlier, Path(str(directory), "run_0"), resume, seed)
         seed = earlier["seed"]
     seed = make_seed() if seed is None else seed
-    call = runner_call(config, seed)
-    more = {"code": library_code(), **({} if init is None else {"init": str(init)})}
-    if init is not None:
-        call = started_from(call, str(init), with_replay=False)
+    more = {} if init is None else {"init": str(init)}
+    runner, log = run_calls(config, seed, directory, resume=resume, more_params=more)
     # With checkpoints the runner itself ends at an interrupt, and leaves by SystemExit.
-    runner = call.make(callbacks=[*callbacks, *([] if resume else [_StopOnInterrupt()])])
-    log = log_call(config, seed, directory, resume=resume, more_params=more)
-    with alone_in(Path(directory, "run_0")), log.make():
-        try:
-            runner.train(**({"resume": "auto"} if resume else {}))
-        except SystemExit as end:
-            if end.code != 128 + SIGINT:
-                raise
-    return Run(Path(directory, "run_0"))
+    further = [*callbacks, *([] if resume else [_StopOnInterrupt()])]
+    try:
+        return Run(train_run(runner, log, further, **({"resume": "auto"} if resume else {})))
+    except SystemExit as end:
+        if end.code != 128 + SIGINT:
+            raise
+        return Run(Path(str(directory), "run_0"))
 
 
 class _StopOnInterrupt(Callback):
@@ -285,5 +281,11 @@ class Run:
     def program(self) -> str:
         """Return the program that makes the same run of roles and constructors."""
         config, seed = checked(evaluation.configuration_in(self.directory)), self.params["seed"]
-        log = log_call(config, seed, str(self.directory.parent)).kwargs
-        return source(runner_call(config, seed), log, {}, f"The program of {self}.")
+        if "branch" in self.params:
+            raise ValueError(
+                f"{self.directory} is a branch, which continues {self.params['branch']['run']}: "
+                "take the program of that run"
+            )
+        log_dir, origin = get_log_dir(run_name(config)), origin_of(self.params)
+        runner, log = run_calls(config, seed, log_dir, more_params=origin)
+        return source(runner, log.kwargs, {}, f"The program of {self}.")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import rlpyt
 from rlpyt import __version__
+from rlpyt.core.protocols import RunnerLike
 from rlpyt.core.records import BatchSpec
 from rlpyt.experiments.catalog import (
     ATARI_ENTRIES,
@@ -20,18 +22,19 @@ from rlpyt.experiments.catalog import (
     find_environment,
     unknown,
 )
-from rlpyt.experiments.program import LOGGER_CONTEXT, Call, runner_call
+from rlpyt.experiments.program import LOGGER_CONTEXT, Call, runner_call, started_from
 from rlpyt.experiments.results.runs import read_params, read_rows
 from rlpyt.experiments.settings import checked, overridden, with_environment
 from rlpyt.experiments.sweeps.affinity import affinity_from_code
 from rlpyt.experiments.sweeps.run import locked
 from rlpyt.experiments.sweeps.variant import Config, changed, load_variant, merged
+from rlpyt.runners.callbacks import Callback
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.vector.sampler import FirstEnv, VectorSampler
 from rlpyt.utils.logging import logger
-from rlpyt.utils.logging.context import get_log_dir, logger_context
+from rlpyt.utils.logging.context import get_log_dir
 from rlpyt.utils.logging.logger import stub_to_json
 from rlpyt.utils.names import flat
 from rlpyt.utils.shared_array import get_context
@@ -150,10 +153,82 @@ def run_name(config: Config) -> str:
 # --- Runs ----------------------------------------------------------------------------------------
 
 
+class Start(Callback):
+    """Callback that records when the start of a run is over."""
+
+    is_over = False
+
+    def on_start(self, runner: RunnerLike) -> None:
+        self.is_over = True
+
+
+def train_run(
+    runner: Call,
+    log: Call,
+    callbacks: Sequence[Callback] = (),
+    start: Start | None = None,
+    prepare: Callable[[Path], Any] | None = None,
+    **saving: Any,
+) -> Path:
+    """Train, and return the directory of the run; a start that fails leaves no new one.
+
+    Args:
+        runner: call that makes the runner.
+        log: call of :func:`log_call`; without a directory there is a new one, named after the time.
+        callbacks: callbacks beside those of ``runner``.
+        start: callback that is told when the start is over.
+        prepare: function that is called with the directory before the log is opened.
+        saving: arguments of ``runner.train``.
+    """
+    start = start or Start()
+    own = [each.make() for each in runner.kwargs.get("callbacks", [])]
+    made = runner.make(callbacks=[*own, *callbacks, start])
+    kwargs = log.kwargs
+    log_dir = kwargs["log_dir"] or get_log_dir(kwargs["name"], create=True)
+    params = {**kwargs["log_params"], "code": library_code()}
+    log = log._replace(kwargs={**kwargs, "log_dir": log_dir, "log_params": params})
+    run_dir = Path(log_dir, f"run_{kwargs['run_ID']}")
+    is_new = not run_dir.exists()
+    with alone_in(run_dir):
+        try:
+            if prepare is not None:
+                prepare(run_dir)
+            with log.make():
+                made.train(**saving)
+        except (Exception, KeyboardInterrupt):
+            if is_new and not start.is_over:
+                shutil.rmtree(run_dir, ignore_errors=True)  # It contains only the error.
+            raise
+    return run_dir
+
+
+def run_calls(
+    config: Config,
+    seed: int,
+    log_dir: str | None,
+    run_ID: int | str = 0,
+    resume: bool = False,
+    more_params: Mapping[str, Any] | None = None,
+) -> tuple[Call, Call]:
+    """Return the calls of a run's runner and of its log, see :func:`log_call`.
+
+    Of ``more_params``, those of :func:`origin_of` let the run start from another one.
+    """
+    runner, origin = runner_call(config, seed), origin_of(more_params or {})
+    if origin:
+        runner = started_from(runner, origin["init"], origin.get("init_replay", False))
+    return runner, log_call(config, seed, log_dir, run_ID, resume, more_params)
+
+
+def origin_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that name the run whose weights a run started with, if it did."""
+    return {name: params[name] for name in ("init", "init_replay") if params.get(name)}
+
+
 def log_call(
     config: Config,
     seed: int,
-    log_dir: str | None = None,
+    log_dir: str | None,
     run_ID: int | str = 0,
     resume: bool = False,
     more_params: Mapping[str, Any] | None = None,
@@ -161,19 +236,16 @@ def log_call(
     """Return the call of ``logger_context`` for a run.
 
     Its parameters are the configuration, the seed and ``more_params``, from which agent and
-    environment can be made again. Without a directory there is a new one, named after the time.
+    environment can be made again.
     """
-    name = run_name(config)
-    if log_dir is None:
-        log_dir = get_log_dir(name)
     params = {**config, "seed": seed, "version": __version__}
     params.update(more_params or {})
     return Call(
         LOGGER_CONTEXT,
         {
-            "log_dir": str(log_dir),
+            "log_dir": log_dir,
             "run_ID": run_ID,
-            "name": name,
+            "name": run_name(config),
             "log_params": _as_recorded(params),
             "snapshot_mode": "last",
             "override_prefix": True,
@@ -202,8 +274,8 @@ def recorded(log_dir: str | None, run_ID: int | str) -> dict[str, Any] | None:
     """Return the parameters of the run in a directory; None if there is none."""
     if log_dir == "" or not str(run_ID) or "/" in str(run_ID):
         raise ValueError(
-            f"--log-dir={log_dir!r} --run-id={run_ID!r}: give names that are not empty; a run-id "
-            "has no slash"
+            f"log_dir={log_dir!r} run_ID={run_ID!r}: give names that are not empty; a run_ID has "
+            "no slash"
         )
     file = Path(log_dir or "") / f"run_{run_ID}" / "params.json"
     return read_params(file) if log_dir is not None and file.exists() else None
@@ -223,13 +295,12 @@ def check_same_run(
     """
     if not resume:
         raise ValueError(
-            f"{run_dir} has the log of another run: choose another --log-dir or --run-id, or "
-            "continue it with --resume"
+            f"{run_dir} has the log of another run: choose another directory, or resume that run"
         )
     if not any((run_dir / "checkpoints").glob("*")) and read_rows(run_dir / "progress.csv"):
         raise ValueError(
-            f"{run_dir} has a run without checkpoints: choose another --log-dir or --run-id; "
-            "a run that is started with --resume saves checkpoints"
+            f"{run_dir} has a run without checkpoints: choose another directory; checkpoints are "
+            "saved by runs that are started with resume"
         )
     free = ("runner", "affinity")
     now = _as_recorded({key: value for key, value in config.items() if key not in free})
@@ -240,7 +311,7 @@ def check_same_run(
     if names:
         changes = ", ".join(f"{name}={before.get(name)} now {after.get(name)}" for name in names)
         raise ValueError(
-            f"{run_dir} has the log of another run ({changes}): choose another --log-dir"
+            f"{run_dir} has the log of another run ({changes}): choose another directory"
         )
 
 
@@ -329,12 +400,9 @@ def build_and_train(
     seed, variant = int(run_ID), load_variant(log_dir)
     affinity = affinity_from_code(slot_affinity_code)
     config, call = slot_runner(affinity, seed, f"{family}/{config_key}", words, variant)
-    runner = call.make()
-    run_dir = Path(log_dir, f"run_{run_ID}")
-    is_resumed, more = (run_dir / "progress.csv").exists(), {"code": library_code()}
-    log = log_call(config, seed, log_dir, run_ID, resume=is_resumed, more_params=more)
-    with logger_context(**log.kwargs):
-        runner.train(checkpoint_interval_minutes=CHECKPOINT_INTERVAL_MINUTES, resume="auto")
+    is_resumed = Path(log_dir, f"run_{run_ID}", "progress.csv").exists()
+    log = log_call(config, seed, log_dir, run_ID, is_resumed)
+    train_run(call, log, checkpoint_interval_minutes=CHECKPOINT_INTERVAL_MINUTES, resume="auto")
 
 
 def roles_for(roles: Mapping[str, str], affinity: Any) -> dict[str, str]:

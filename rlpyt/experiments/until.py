@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from rlpyt.experiments.evaluation import configuration_in
-from rlpyt.experiments.program import runner_call
 from rlpyt.experiments.results.comparison import Comparison
 from rlpyt.experiments.results.runs import LoggedRun, number, read_params, read_rows
 from rlpyt.experiments.results.sequential import SequentialTest
@@ -19,9 +18,10 @@ from rlpyt.experiments.settings import checked
 from rlpyt.experiments.sweeps.variant import Config
 from rlpyt.experiments.train import (
     CHECKPOINT_INTERVAL_MINUTES,
-    alone_in,
     library_code,
-    log_call,
+    origin_of,
+    run_calls,
+    train_run,
 )
 
 
@@ -30,6 +30,7 @@ class Setting:
 
     Attributes:
         config: configuration that all runs have.
+        origin: parameters that name the run with whose weights all start, if they do.
         runs: directories of the runs, by seed.
     """
 
@@ -41,18 +42,26 @@ class Setting:
                 f"{directory} has no run: start one with rlpyt train ... --log-dir {directory}"
             )
         self.config: Config = {}
+        self.origin: dict[str, Any] = {}
         self.runs: dict[int, Path] = {}
         for record in records:
-            config, seed = checked(configuration_in(record.parent)), read_params(record)["seed"]
-            before = self.config or config
-            if {**config, "affinity": {}} != {**before, "affinity": {}}:
+            config, params = checked(configuration_in(record.parent)), read_params(record)
+            if "branch" in params:
+                raise ValueError(
+                    f"{record.parent} is a branch of {params['branch']['run']}, and further seeds "
+                    "have no run to branch from: compare as many branches of each with --paired"
+                )
+            seed, origin = params["seed"], origin_of(params)
+            if not self.runs:
+                self.config, self.origin = config, origin
+            same = {**config, "affinity": {}} == {**self.config, "affinity": {}}
+            if not same or origin != self.origin:
                 raise ValueError(
                     f"{record.parent} has other settings than {next(iter(self.runs.values()))}: "
                     "give a directory of one setting and task"
                 )
             if seed in self.runs:
                 raise ValueError(f"{record.parent} and {self.runs[seed]} have one seed: remove one")
-            self.config = self.config or config
             self.runs[seed] = record.parent
 
     def seed(self, index: int) -> int:
@@ -83,11 +92,8 @@ class Setting:
         if rows and not any((run_dir / "checkpoints").glob("*")):
             raise ValueError(f"{run_dir} ended early, without checkpoints: remove it")
         directory, name = str(run_dir.parent), run_dir.name.removeprefix("run_")
-        more = {"code": library_code()}
-        log = log_call(self.config, seed, directory, name, resume=bool(rows), more_params=more)
-        runner = runner_call(self.config, seed).make()
-        with alone_in(run_dir), log.make():
-            runner.train(checkpoint_interval_minutes=CHECKPOINT_INTERVAL_MINUTES, resume="auto")
+        calls = run_calls(self.config, seed, directory, name, bool(rows), self.origin)
+        train_run(*calls, checkpoint_interval_minutes=CHECKPOINT_INTERVAL_MINUTES, resume="auto")
         self.runs[seed] = run_dir
         return run_dir
 

@@ -354,7 +354,7 @@ PHRASES = ("did_you_mean", "at_least_1", "without_spaces")
         ([*CARTPOLE, "--steps", "nan"], "--steps=nan"),
         ([*CARTPOLE, "--steps", "inf"], "--steps=inf"),
         ([*CARTPOLE, "--run-id", "../x"], "'../x' slash"),
-        ([*CARTPOLE, "--log-dir", ""], "--log-dir='' empty"),
+        ([*CARTPOLE, "--log-dir", ""], "log_dir='' empty"),
         ([*CARTPOLE, "discount", "=", "0.5"], "discount without_spaces"),
         ([*CARTPOLE, "threads=0"], "affinity.threads=0"),
         ([*CARTPOLE, "epochs=1", "algo.epochs=2"], "algo.epochs twice"),

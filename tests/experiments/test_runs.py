@@ -1,5 +1,6 @@
 """Runs as objects: trained by name, read, drawn, evaluated, printed as a program."""
 
+import json
 import runpy
 import shutil
 import signal
@@ -16,6 +17,7 @@ from rlpyt.envs.toy import Catch
 from rlpyt.experiments.trained import weights
 from rlpyt.experiments.until import Setting
 from rlpyt.runners.callbacks import Callback
+from rlpyt.utils.logging import context
 
 SMALL = dict(steps=200, batch_T=10, batch_B=2, minibatches=1, epochs=1, log_interval_steps=100)
 
@@ -99,11 +101,15 @@ def test_a_notebook_shows_a_video(run, tmp_path, ending, words):
     assert b64encode(video.read_bytes()).decode() in shown
 
 
-def test_its_program_makes_the_same_run(run, tmp_path):
-    text = run.program().replace(str(run.directory.parent), str(tmp_path))
+def test_its_program_makes_the_same_run(run, tmp_path, monkeypatch):
+    # It wrote over run_0 of the same directory.
+    monkeypatch.setattr(context, "LOG_DIR", str(tmp_path))
+    text = run.program()
+    assert str(run.directory) not in text.partition("def main")[2]
     (tmp_path / "program.py").write_text(text)
     runpy.run_path(tmp_path / "program.py", run_name="__main__")
-    again = rlpyt.Run(tmp_path / "run_0")
+    (record,) = tmp_path.rglob("run_0/params.json")
+    again = rlpyt.Run(record.parent)
     for name, values in run.progress.items():
         if "Time" not in name and "PerSecond" not in name:
             np.testing.assert_equal(again.progress[name], values, err_msg=name)
@@ -172,10 +178,37 @@ def test_a_run_starts_with_the_weights_of_another(run, tmp_path):
     again = rlpyt.train("ppo", "CartPole-v1", **frozen)
     torch.testing.assert_close(weights(again.directory), weights(run.directory))
     assert again.params["init"] == str(run.directory)
+    # Its program and its further seeds had random ones.
+    assert f"path={str(run.directory)!r}" in again.program()
+    more = rlpyt.Run(Setting(tmp_path).train(1))
+    torch.testing.assert_close(weights(more.directory), weights(run.directory))
+    assert more.params["init"] == str(run.directory)
+
+
+def test_runs_of_other_origins_are_no_further_seeds(run, tmp_path):
+    for seed, origin in enumerate(({}, {"init": "runs/a"})):
+        (tmp_path / f"run_{seed}").mkdir()
+        params = {**run.params, "seed": seed, **origin}
+        (tmp_path / f"run_{seed}" / "params.json").write_text(json.dumps(params))
+    with pytest.raises(ValueError, match="run_1 has other settings than .*run_0"):
+        Setting(tmp_path)
+    branch = {**run.params, "branch": {"run": "runs/a", "step": 100}}
+    (tmp_path / "run_0" / "params.json").write_text(json.dumps(branch))
+    with pytest.raises(ValueError, match="run_0 is a branch of runs/a"):
+        Setting(tmp_path)
+    with pytest.raises(ValueError, match="run_0 is a branch, which continues runs/a"):
+        rlpyt.Run(tmp_path / "run_0").program()
+
+
+def test_a_start_that_fails_leaves_its_directory_free(tmp_path):
+    # Its parameters were taken for those of another run.
+    with pytest.raises(ValueError, match="minibatches"):
+        rlpyt.train("ppo", "CartPole-v1", log_dir=tmp_path, **{**SMALL, "minibatches": 10000})
+    assert not (tmp_path / "run_0").exists()
 
 
 def test_a_run_is_not_overwritten(run):
-    with pytest.raises(ValueError, match="another run"):
+    with pytest.raises(ValueError, match="another run: choose another directory"):
         rlpyt.train("ppo", "CartPole-v1", log_dir=run.directory.parent, **SMALL)
 
 
