@@ -15,8 +15,10 @@ from rlpyt.experiments.results.runs import (
     STEPS,
     LoggedRun,
     is_repetition,
+    params_beside,
     read_columns,
     read_params,
+    task_of,
 )
 from rlpyt.experiments.results.statistics import (
     Estimate,
@@ -78,8 +80,9 @@ def compare(
             f"baseline={str(baseline)!r} has {', '.join(known) or 'none'}: give directories with a "
             "task in common; each directory in them is a task, with runs inside"
         )
-    if paired:
-        for task in both:
+    for task in both:
+        _check_environments(found[task], known[task])
+        if paired:
             found[task], known[task] = _in_pairs(task, found[task], known[task])
     comparison = Comparison(
         [
@@ -116,6 +119,17 @@ def compare(
     one_sided = sorted(found.keys() ^ known.keys())
     notes = [f"Not compared, in one directory only: {', '.join(one_sided)}"] if one_sided else []
     return lines, [*comparison.notes, *notes]
+
+
+def _check_environments(ours: Sequence[Path], theirs: Sequence[Path]) -> None:
+    """Raise ``ValueError`` if the runs of both sides recorded different environments."""
+    sides = [sorted({task_of(params_beside(file)) for file in x} - {""}) for x in (ours, theirs)]
+    if all(sides) and sides[0] != sides[1]:
+        names = [", ".join(side) for side in sides]
+        raise ValueError(
+            f"{ours[0].parent} has the environment {names[0]}, {theirs[0].parent} has {names[1]}: "
+            "compare runs of one environment, or those of several below directories of equal names"
+        )
 
 
 def _check_ends(task: str, files: Sequence[Path], y: str) -> None:

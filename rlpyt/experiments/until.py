@@ -11,7 +11,7 @@ import numpy as np
 
 from rlpyt.experiments.evaluation import configuration_in
 from rlpyt.experiments.results.comparison import Comparison
-from rlpyt.experiments.results.runs import LoggedRun, number, read_params, read_rows
+from rlpyt.experiments.results.runs import LoggedRun, number, read_params, read_rows, task_of
 from rlpyt.experiments.results.sequential import SequentialTest
 from rlpyt.experiments.results.statistics import probability_of_improvement
 from rlpyt.experiments.settings import checked
@@ -125,6 +125,11 @@ def compare_until(
     """
     test = SequentialTest(confidence, max_seeds)
     settings = Setting(runs), Setting(baseline)
+    names = [task_of(setting.config) for setting in settings]
+    if names[0] != names[1]:
+        raise ValueError(
+            f"{runs} has the environment {names[0]}, {baseline} has {names[1]}: compare runs of one"
+        )
     seeds = [[setting.seed(i) for i in range(max_seeds)] for setting in settings]
     for n in range(1, max_seeds + 1):
         logged = [

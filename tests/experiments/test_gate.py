@@ -124,6 +124,19 @@ def test_a_sure_improvement_is_named_whatever_the_name_of_a_single_task(tmp_path
     assert (row[0], row[-1]) == ("one", "better")
 
 
+def test_runs_of_other_environments_are_no_baseline(tmp_path):
+    # It compared two tasks.
+    for name, env in (("new", {"id": "CartPole-v1"}), ("old", {"id": "Acrobot-v1"})):
+        write(tmp_path / name, "task", [1, 2, 3])
+        params = {"roles": {"env": "gym"}, "env": env}
+        (tmp_path / name / "task" / "run_1" / "params.json").write_text(json.dumps(params))
+    message = refused("compare", tmp_path / "new", tmp_path / "old")
+    assert "has the environment CartPole-v1" in message
+    assert "has Acrobot-v1" in message
+    (tmp_path / "old" / "task" / "run_1" / "params.json").unlink()
+    assert gate.compare(tmp_path / "new", tmp_path / "old")
+
+
 def test_pairs_are_compared_by_their_differences(tmp_path):
     """Runs that differ much from each other, and little from their partners."""
     for name, gain in (("old", 0), ("new", -3)):

@@ -113,6 +113,14 @@ def test_mixed_directories_are_refused(settings):
     assert "leave out --paired" in refused(*words, "--paired")
 
 
+def test_runs_of_other_environments_are_refused(settings):
+    # Their scores were compared.
+    file = settings / "old" / "run_0" / "params.json"
+    file.write_text(file.read_text().replace("CartPole-v1", "Acrobot-v1"))
+    with pytest.raises(ValueError, match=r"has the environment CartPole-v1, .* has Acrobot-v1"):
+        compare_until(settings / "new", settings / "old")
+
+
 def test_scores_need_a_number_in_each_run(settings, trained):
     with pytest.raises(ValueError, match="has no column"):
         compare_until(settings / "new", settings / "old", y="GameScoreAverage")

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from rlpyt.utils.types import NDArray
 
 STEPS = "Diagnostics/CumSteps"
 # Parameters with the task of a run, in the tables of experiments and in the examples.
-TASK_KEYS = ("env.id", "env.game", "env_id", "game", "env")
+TASK_KEYS = ("env.id", "env.game", "env_id", "game", "env", "roles.env")
 
 
 class LoggedRun(NamedTuple):
@@ -57,10 +57,7 @@ def find_runs(
             inside = csv_file.parent.relative_to(directory).parts
             parts = tuple(part for part in inside if not is_repetition(part))
             csv_files.setdefault(csv_file, (*head, *(() if by else parts)))
-    params: dict[Path, dict[str, Any]] = {csv_file: {} for csv_file in csv_files}
-    for csv_file in csv_files:
-        with suppress(OSError, ValueError):  # As at the start of a run.
-            params[csv_file] = dict(flat(read_params(csv_file.with_name("params.json"))))
+    params = {csv_file: params_beside(csv_file) for csv_file in csv_files}
     known = sorted({name for one in params.values() for name in one})
     for key in (*by, *(() if task is None else (task,))):
         if key not in known:
@@ -68,8 +65,7 @@ def find_runs(
                 f"No params.json has the parameter {key!r}{did_you_mean(key, known)}; "
                 f"there are {', '.join(known) or 'none'}"
             )
-    keys = TASK_KEYS if task is None else (task,)
-    tasks = [next((str(one[key]) for key in keys if key in one), "") for one in params.values()]
+    tasks = [task_of(one) if task is None else str(one.get(task, "")) for one in params.values()]
     labels = _labels(list(csv_files.values()), tasks, all(name for name, _ in given))
     own_name = [part for part in given[0][1].parts if not is_repetition(part)][-1]
     if given[0][0] and len({name for name, _ in given}) == 1:
@@ -94,6 +90,21 @@ def read_params(file: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{file} is damaged: {error}") from error
     return params
+
+
+def params_beside(csv_file: Path) -> dict[str, Any]:
+    """Return the parameters of a run by their dotted names; none if they cannot be read."""
+    with suppress(OSError, ValueError):  # As at the start of a run.
+        return dict(flat(read_params(csv_file.with_name("params.json"))))
+    return {}
+
+
+def task_of(params: Mapping[str, Any]) -> str:
+    """Return the task that parameters name first, by ``TASK_KEYS``; empty if there is none."""
+    found = dict(flat(params))
+    if "." not in str(found.get("roles.env")):  # A name such as gym, not the one of a class.
+        found.pop("roles.env", None)
+    return next((str(found[key]) for key in TASK_KEYS if key in found), "")
 
 
 def read_rows(csv_file: str | Path) -> list[dict[str, str]]:

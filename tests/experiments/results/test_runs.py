@@ -192,6 +192,15 @@ def test_a_run_without_parameters(make_run, tmp_path):
     assert named(find_runs([tmp_path])) == [("a", ""), ("b", "")]
 
 
+def test_environments_that_are_classes_are_tasks(make_run, tmp_path):
+    # They were one task without a name.
+    for name in ("EnvA", "EnvB"):
+        make_run(f"{name}/run_0", env={}, roles={"env": f"my.module.{name}"})
+    make_run("other/run_0", env={}, roles={"env": "gym"})
+    tasks = [run.task for run in find_runs([tmp_path])]
+    assert tasks == ["my.module.EnvA", "my.module.EnvB", ""]
+
+
 def test_refusals(make_run, tmp_path):
     make_run("a/run_0", algo={"learning_rate": 1})
     empty = tmp_path / "empty"
