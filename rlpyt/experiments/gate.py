@@ -14,6 +14,7 @@ from rlpyt.experiments.results.comparison import ALL_TASKS, Comparison
 from rlpyt.experiments.results.runs import (
     STEPS,
     LoggedRun,
+    files_of_runs,
     is_repetition,
     params_beside,
     read_columns,
@@ -214,7 +215,7 @@ def table(lines: Sequence[Line]) -> str:
 def _tasks(directory: Path) -> dict[str, list[Path]]:
     """Return the csv files of each task, by its path in the directory."""
     tasks: dict[str, list[Path]] = {}
-    for csv_file in sorted(directory.rglob("progress.csv")):
+    for csv_file in files_of_runs(directory):
         parts = csv_file.parent.relative_to(directory).parts
         task = "/".join(part for part in parts if not is_repetition(part))
         tasks.setdefault(task, []).append(csv_file)

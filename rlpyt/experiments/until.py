@@ -11,7 +11,14 @@ import numpy as np
 
 from rlpyt.experiments.evaluation import configuration_in
 from rlpyt.experiments.results.comparison import Comparison
-from rlpyt.experiments.results.runs import LoggedRun, number, read_params, read_rows, task_of
+from rlpyt.experiments.results.runs import (
+    LoggedRun,
+    files_of_runs,
+    number,
+    read_params,
+    read_rows,
+    task_of,
+)
 from rlpyt.experiments.results.sequential import SequentialTest
 from rlpyt.experiments.results.statistics import probability_of_improvement
 from rlpyt.experiments.settings import checked
@@ -36,7 +43,7 @@ class Setting:
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
-        records = sorted(self.directory.rglob("params.json"))
+        records = files_of_runs(self.directory, "params.json")
         if not records:
             raise ValueError(
                 f"{directory} has no run: start one with rlpyt train ... --log-dir {directory}"

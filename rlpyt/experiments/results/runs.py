@@ -78,6 +78,16 @@ def find_runs(
     return runs
 
 
+def files_of_runs(directory: Path, name: str = "progress.csv") -> list[Path]:
+    """Return the files of this name of the runs in a directory and below.
+
+    What lies inside of another run is none, such as a checkpoint or a reproduced divergence.
+    """
+    files = sorted(directory.rglob(name))
+    runs = {file.parent for file in files}
+    return [file for file in files if runs.isdisjoint(file.parent.parents)]
+
+
 def is_repetition(part: str) -> bool:
     """Return whether a part of a path only numbers the repetitions of a setting."""
     return re.fullmatch(r"(run|seed)_?-?\d+", part) is not None
@@ -214,7 +224,7 @@ def _heads(given: Sequence[tuple[str, Path]]) -> list[tuple[str, ...]]:
 
 
 def _csv_files(directory: Path) -> list[Path]:
-    csv_files = sorted(directory.rglob("progress.csv"))
+    csv_files = files_of_runs(directory)
     if not csv_files:
         found = sorted(path.name for path in directory.iterdir())[:5]
         raise ValueError(

@@ -6,6 +6,7 @@ import pytest
 
 from rlpyt.experiments.results.runs import (
     STEPS,
+    files_of_runs,
     find_runs,
     moving_mean,
     read_columns,
@@ -178,6 +179,16 @@ def test_directories_that_overlap_give_each_run_once(make_run, tmp_path):
     make_run("a/run_0")
     make_run("a/run_1")
     assert len(find_runs([tmp_path / "a", tmp_path / "a/run_0"])) == 2
+
+
+def test_logs_inside_of_a_run_are_no_further_runs(make_run, tmp_path):
+    # They counted as seeds.
+    make_run("a/run_0")
+    inside = make_run("a/run_0/divergence_5/reproduction/run_0")
+    (run,) = find_runs([tmp_path])
+    assert run.csv_file == tmp_path / "a/run_0/progress.csv"
+    assert files_of_runs(tmp_path, "params.json") == [tmp_path / "a/run_0/params.json"]
+    assert len(find_runs([inside.parent])) == 1
 
 
 def test_settings_of_different_depth(make_run, tmp_path):
