@@ -96,7 +96,7 @@ class ActingNoise:
         self, number: int, fill: Fill, shape: Sequence[int], *args: Any
     ) -> torch.Tensor:
         """Return the numbers [256,B,...] of the present block."""
-        bits = np.random.Philox(key=[self.seed % 2**64, self.stream])
+        bits = np.random.Philox(key=np.array([self.seed % 2**64, self.stream], np.uint64))
         rng, state = np.random.Generator(bits), bits.state
         rows = []
         for rank in self.env_ranks:

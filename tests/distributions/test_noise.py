@@ -52,6 +52,13 @@ def steps(noise, n_steps, kinds=("normal", "normal")):
 # --- Whose they are -----------------------------------------------------------------------------
 
 
+def test_seeds_below_zero_have_numbers_of_their_own():
+    # All had those of seed 0.
+    found = [steps(ActingNoise(seed, [0]), 1).tolist() for seed in (0, -1, -2, 2**64 - 1)]
+    assert found[1] == found[3]
+    assert found[0] != found[1] != found[2] != found[0]
+
+
 def test_numbers_are_those_of_the_formula(kind):
     """A generator of its own for every environment, draw and block, written out."""
     seed, stream, ranks, n_steps = 2**64 + 5, 7, [3, 0, 12], 2 * BLOCK + 3
