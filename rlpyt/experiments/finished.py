@@ -11,6 +11,7 @@ from tabulate import tabulate
 from rlpyt.experiments import evaluation
 from rlpyt.experiments.cli import COUNT, is_given, main, without_traceback
 from rlpyt.experiments.health import report
+from rlpyt.experiments.results.comparison import number_text
 from rlpyt.experiments.results.pictures import plot_results
 from rlpyt.experiments.results.runs import write_rows
 from rlpyt.experiments.results.statistics import STATISTICS
@@ -225,5 +226,8 @@ def compare(runs: str, baseline: str, until: float | None, max_seeds: int, **opt
 
 
 def _table(infos: Sequence[Any]) -> str:
-    rows = [{"": name, **row} for name, row in evaluation.statistics(infos).items()]
-    return str(tabulate(rows, headers="keys", floatfmt=".4g"))
+    rows = [
+        {"": name, **{key: number_text(x) for key, x in row.items()}}
+        for name, row in evaluation.statistics(infos).items()
+    ]
+    return str(tabulate(rows, headers="keys", floatfmt=".7g"))

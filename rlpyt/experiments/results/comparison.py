@@ -111,6 +111,11 @@ class Comparison:
         }
         self.scale, self._ranges = self._make_scale(score_ranges)
 
+    @property
+    def level(self) -> str:
+        """Confidence level of the intervals as text, such as "95%"."""
+        return f"{100 * self.confidence:g}%"
+
     @cached_property
     def curves(self) -> dict[tuple[str, str], Curve]:
         """Curve of each (task, label); with several tasks also of ``ALL_TASKS``, on one scale."""
@@ -182,7 +187,7 @@ class Comparison:
 
     def table(self) -> str:
         """Return the scores, the probabilities of improvement and the notes as text."""
-        interval = f"{self.confidence:.0%} interval"
+        interval = f"{self.level} interval"
         rows = [
             [*key, self.n_runs(*key), found.value, interval_text(found)]
             for key, found in self.summary.items()
@@ -192,7 +197,12 @@ class Comparison:
             rows = [[name, p.value, interval_text(p)] for name, p in self.improvements.items()]
             head = ["label", f"probability of more than {self.baseline}", interval]
             parts.append(tabulate(rows, head))
-        return "\n\n".join([*parts, *self.notes])
+        uneven = [
+            f"IQM and mean of {label}: tasks count by their number of runs"
+            for label in self.complete_labels
+            if len({self.n_runs(task, label) for task in self.tasks}) > 1
+        ]
+        return "\n\n".join([*parts, *self.notes, *uneven])
 
     def write_csv(self, directory: str | Path) -> list[Path]:
         """Write scores, summary, curves, profiles and improvement, and return the paths."""
@@ -339,7 +349,12 @@ def interval_text(found: Estimate) -> str:
     """Return the limits of an interval in words."""
     if np.isnan(found.low):
         return "none: one run only"
-    return f"{found.low:.4g} to {found.high:.4g}"
+    return f"{number_text(found.low)} to {number_text(found.high)}"
+
+
+def number_text(x: float) -> str:
+    """Return a number with four significant digits, or up to seven before the point."""
+    return f"{x:.0f}" if 1000 <= abs(x) < 1e7 else f"{x:.4g}"
 
 
 def _known(name: str, known: Iterable[str], argument: str) -> str:

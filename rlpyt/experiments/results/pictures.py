@@ -118,7 +118,7 @@ def draw_curves(comparison: Comparison, title: str = "", show_runs: bool = False
             curve = comparison.curves.get((task, label))
             if curve is None:
                 continue
-            style = _style(number)
+            style = {**_style(number), "marker": "o" if len(curve.x) == 1 else ""}
             panel.plot(curve.x, curve.estimate.value, linewidth=1.8, **style)
             _fill(panel, curve.x, curve.estimate, style["color"])
             if show_runs and task != ALL_TASKS and len(curve.runs) > 1:
@@ -152,7 +152,7 @@ def draw_profiles(comparison: Comparison, title: str = "") -> Any:
         title=title,
     )
     axes.grid(alpha=0.3)
-    legend_title = f"{comparison.confidence:.0%} stratified bootstrap intervals"
+    legend_title = f"{comparison.level} stratified bootstrap intervals"
     axes.legend(handles=handles, title=legend_title, **SMALL)
     return figure
 
@@ -165,7 +165,7 @@ def draw_improvement(comparison: Comparison, title: str = "") -> Any:
         _draw_interval(axes, place, found, _style(comparison.labels.index(label))["color"])
     axes.axvline(0.5, color="black", linewidth=0.8)
     axes.set_yticks(range(len(others)), others)
-    interval = f"{comparison.confidence:.0%} stratified bootstrap interval"
+    interval = f"{comparison.level} stratified bootstrap interval"
     axes.set(
         xlim=(-0.02, 1.02),
         ylim=(len(others) - 0.5, -0.5),
@@ -197,7 +197,7 @@ def draw_aggregates(comparison: SuiteComparison, title: str = "") -> Any:
         panel.margins(x=0.25)
         panel.grid(alpha=0.3, axis="x")
     n_tasks = len(comparison.tasks)
-    interval = f"{comparison.confidence:.0%} stratified bootstrap intervals"
+    interval = f"{comparison.level} stratified bootstrap intervals"
     figure.supxlabel(f"{comparison.scale}, {n_tasks} tasks; {interval}", fontsize="medium")
     figure.suptitle(title)
     return figure
@@ -242,7 +242,7 @@ def _legend(figure: Any, axes: Sequence[Any], n_panels: int, comparison: Compari
     names = [f"{label} ({_n_runs(comparison, label)})" for label in comparison.labels]
     handles = [Line2D([], [], label=name, **_style(n)) for n, name in enumerate(names)]
     statistic = {"iqm": "interquartile mean"}.get(comparison.statistic, comparison.statistic)
-    title = [f"{statistic} of runs, {comparison.confidence:.0%} stratified bootstrap interval"]
+    title = [f"{statistic} of runs, {comparison.level} stratified bootstrap interval"]
     if comparison.smooth > 1:
         title.append(f"smoothed: mean of the last {comparison.smooth} log rows")
     if n_panels == 1:

@@ -82,9 +82,6 @@ class SuiteComparison(Comparison):
                 f"All numbers, the published ones too, are of {len(self.tasks)} of "
                 f"{len(suite.ranges)} tasks; without runs: {', '.join(missing)}"
             )
-        for label in self.complete_labels:
-            if len({self.n_runs(task, label) for task in self.tasks}) > 1:
-                self.notes.append(f"IQM and mean of {label}: tasks count by their number of runs")
 
     @cached_property
     def aggregates(self) -> dict[tuple[str, str], Estimate]:
@@ -105,7 +102,7 @@ class SuiteComparison(Comparison):
             [name, label, found.value, interval_text(found)]
             for (name, label), found in self.aggregates.items()
         ]
-        head = [self.scale, "label", "value", f"{self.confidence:.0%} interval"]
+        head = [self.scale, "label", "value", f"{self.level} interval"]
         return "\n\n".join([super().table(), tabulate(rows, head)])
 
     def write_csv(self, directory: str | Path) -> list[Path]:

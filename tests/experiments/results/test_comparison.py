@@ -97,6 +97,18 @@ def test_profiles_of_equal_scores_have_a_readable_axis(run):
     assert Comparison([run("a", [0, 0])]).thresholds[[0, -1]].tolist() == [-0.1, 0.1]
 
 
+def test_numbers_of_a_table_keep_what_matters(run):
+    # Large scores lost digits, the level was 100%, and nothing said which task counts more.
+    runs = [run("a", [value], "large") for value in (10119.3, 10220, 10321)]
+    runs += [run("a", [value], "small") for value in (0.123456, 0.2)]
+    text = Comparison(runs, confidence=0.999).table()
+    assert "10119 to 10321" in text
+    assert "0.1235 to 0.2" in text
+    assert "99.9% interval" in text
+    assert "IQM and mean of a: tasks count by their number of runs" in text
+    assert "tasks count" not in Comparison(runs[1:]).table()
+
+
 def test_tasks_are_brought_to_one_scale(run):
     runs = [
         *(run("a", [0, value], "small") for value in (1, 2)),

@@ -48,6 +48,14 @@ def test_all_pictures_of_two_sweeps(sweeps, tmp_path):
     assert (output / "curves.svg").read_bytes() == first
 
 
+def test_a_curve_of_one_row_is_a_point(sweeps):
+    # A line of one point shows nothing.
+    for file in sweeps[0].rglob("progress.csv"):
+        file.write_text("".join(file.read_text().splitlines(keepends=True)[:2]))
+    figure = pictures.draw_curves(Comparison(find_runs(sweeps), n_resamples=20))
+    assert [line.get_marker() for line in figure.axes[0].lines] == ["o", ""]
+
+
 def test_one_setting_needs_no_comparison(sweeps, tmp_path):
     _, files = plot_results([sweeps[0] / "car"], tmp_path, formats=["svg"], n_resamples=20)
     assert {path.name for path in files if path.suffix == ".svg"} == {"curves.svg", "profiles.svg"}
