@@ -15,8 +15,7 @@ from tabulate import tabulate
 from rlpyt.experiments import catalog, finished as finished, settings
 from rlpyt.experiments.branching import ChangedOptimizers, read_branch
 from rlpyt.experiments.cli import COUNT, SECONDS, STEPS, is_given, main as main, without_traceback
-from rlpyt.experiments.health import Watch
-from rlpyt.experiments.program import algo_call, runner_call, source
+from rlpyt.experiments.program import Call, algo_call, runner_call, source
 from rlpyt.experiments.sweeps import command as sweeps, pools, slots
 from rlpyt.experiments.train import (
     Start,
@@ -37,6 +36,7 @@ from rlpyt.utils.seed import make_seed
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+WATCH = "rlpyt.experiments.health.Watch"
 
 
 def complete_train(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -156,24 +156,27 @@ def train(
         if keep_checkpoints:
             saving["keep_checkpoints"] = None
         more = branch.record() if branch else origin_of({"init": init, "init_replay": init_replay})
+        named = log_dir or (get_log_dir(run_name(config)) if prints else None)
+        continues = resume or branch is not None
+        call, log = run_calls(config, seed, named, run_id, continues, more)
+        if watches:
+            callbacks = [*call.kwargs.get("callbacks", []), Call(WATCH, {})]
+            call = call._replace(kwargs={**call.kwargs, "callbacks": callbacks})
         if prints:
-            log_dir = log_dir or get_log_dir(run_name(config))
             given_steps = [f"--steps={steps:.15g}"] if steps else []
             given_init = [f"--init={init}"] * bool(init) + ["--init-replay"] * init_replay
-            words = [*words, *given_steps, *given_init, f"--seed={seed}"]
-            call, log = run_calls(config, seed, log_dir, run_id, resume, more)
+            given = [*given_steps, *given_init, *["--watch"] * watches]
+            words = [*words, *given, f"--seed={seed}"]
             click.echo(source(call, log.kwargs, saving, "rlpyt train " + shlex.join(words)))
             return
-        further: list[Any] = [Watch()] * watches
         new_branch = branch if earlier is None else None
+        further = []
         if new_branch is not None:
             saving.update(new_branch.saving(saving))
             further.append(ChangedOptimizers(new_branch.changes))
-        continues = resume or branch is not None
-        calls = run_calls(config, seed, log_dir, run_id, continues, more)
     start, prepare = Start(), None if new_branch is None else new_branch.copy_log
     try:
-        run_dir = train_run(*calls, further, start, prepare, **saving)
+        run_dir = train_run(call, log, further, start, prepare, **saving)
     except Exception as error:
         if start.is_over:
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +32,8 @@ from rlpyt.utils.seed import Purpose, derived_seed, make_seed, set_seed
 from rlpyt.utils.types import NDArray
 
 MAX_ENVS = 8
+# Environment variables that name a screen, or take its place.
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
 
 
 class SavedAgent(NamedTuple):
@@ -214,6 +217,8 @@ def watch(
         raise ValueError(f"env={role}: a vector draws no pictures; use 'rlpyt evaluate'")
     if video is not None:
         check_video_packages(Path(video).suffix)
+    elif sys.platform == "linux" and not any(map(os.environ.get, SCREENS)):
+        raise ValueError("there is no screen here: write a video, with --video FILE.gif")
     saved = saved._replace(config=checked(with_roles(saved.config, sampler="serial")))
     EnvCls = load(targets(saved.config)["env"])
     infos: list[Any] = []

@@ -56,6 +56,11 @@ def watch(
     rlpyt watch runs/cartpole/run_0 --video cartpole.gif --max-frames 100 --shrink 3
     """
     with without_traceback():
+        given = [f"--{x}" for x in ("max-frames", "shrink") if is_given(x.replace("-", "_"))]
+        if given and video is None:
+            raise ValueError(
+                f"{' and '.join(given)}: these are for videos, so add --video FILE.gif"
+            )
         saved = evaluation.load_agent(path)
         infos = evaluation.watch(saved, episodes, video, seed, max_frames, shrink)
     click.echo(_table(infos) if infos else "No episode has ended.")

@@ -297,6 +297,13 @@ def test_without_words_it_shows_commands_to_begin_with():
     assert set(shown) <= set(main.commands)
 
 
+def test_the_printed_program_warns_too():
+    # It left out --watch.
+    program = invoke("train", "ppo", "CartPole-v1", "--watch", "--print")
+    assert "from rlpyt.experiments.health import Watch\n" in program
+    assert "callbacks=[Watch()]," in program
+
+
 # --- Wrong input ----------------------------------------------------------------------------------
 
 
@@ -605,6 +612,15 @@ def test_export_lists_inputs_and_outputs(run, tmp_path):
     assert (tmp_path / "x.pt2").stat().st_size > 1000
     assert "ending" in refused("export", run, tmp_path / "x.txt")
     assert "has no snapshot" in refused("export", tmp_path, tmp_path / "x.pt2")
+
+
+def test_watching_needs_a_screen_or_a_file(run, monkeypatch):
+    # Without a screen it failed in pygame, and options of videos did nothing.
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    assert "no screen here: write a video, with --video FILE.gif" in refused("watch", run)
+    assert "--shrink: these are for videos" in refused("watch", run, "--shrink", 2)
 
 
 def test_evaluation_of_what_is_no_run(run, tmp_path):
