@@ -316,6 +316,8 @@ def list_(kind: str | None, text: str | None) -> None:
         names = catalog.names(each)
         if text:
             names = [name for name in names if text.lower() in name.lower()]
+        if not names and text:
+            raise click.ClickException(f"none of the {each} contains {text!r}: rlpyt list {each}")
         if kind is None:
             click.secho(f"{each} ({len(names)})", bold=True)
             names = names if each != "environments" else [*names[:20], "..."]

@@ -212,6 +212,8 @@ def watch(
         ValueError: if the environment cannot be shown, or the extension is another.
         ImportError: if imageio is not installed, or pygame for a window.
     """
+    if n_episodes < 1:
+        raise ValueError(f"n_episodes={n_episodes}: give at least 1")
     role = saved.config["roles"].get("env", "gym")
     if vector_sampler(role) is not None:
         raise ValueError(f"env={role}: a vector draws no pictures; use 'rlpyt evaluate'")

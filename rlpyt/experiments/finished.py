@@ -58,9 +58,7 @@ def watch(
     with without_traceback():
         given = [f"--{x}" for x in ("max-frames", "shrink") if is_given(x.replace("-", "_"))]
         if given and video is None:
-            raise ValueError(
-                f"{' and '.join(given)}: these are for videos, so add --video FILE.gif"
-            )
+            raise ValueError(f"{' and '.join(given)}: this is for videos, so add --video FILE.gif")
         saved = evaluation.load_agent(path)
         infos = evaluation.watch(saved, episodes, video, seed, max_frames, shrink)
     click.echo(_table(infos) if infos else "No episode has ended.")

@@ -74,6 +74,8 @@ def compare(
     found, known = _tasks(located(runs)), _tasks(located(baseline))
     if len(found) == len(known) == 1:  # The name of the directory does not matter.
         found = {next(iter(known)): files for files in found.values()}
+    name = Path(runs).resolve().name
+    found, known = ({task or name: x for task, x in tasks.items()} for tasks in (found, known))
     both = [task for task in known if task in found]
     if not both:
         raise ValueError(
@@ -112,7 +114,7 @@ def compare(
         )
     for task in both:
         _check_ends(task, found[task], y)
-    groups = {task or Path(runs).resolve().name: [pair] for task, pair in scores.items()}
+    groups = {task: [pair] for task, pair in scores.items()}
     if len(scores) > 1:
         groups[ALL_TASKS] = list(scores.values())
     confidence = 1 - (1 - confidence) / len(groups)

@@ -35,7 +35,9 @@ from rlpyt.experiments.train import (
 from rlpyt.experiments.trained import TrainedAgent, load
 from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.checkpointing import StopSignals
+from rlpyt.utils.files import make_parent
 from rlpyt.utils.logging.context import get_log_dir
+from rlpyt.utils.quick_args import whole_number
 from rlpyt.utils.seed import make_seed
 from rlpyt.utils.types import NDArray
 
@@ -88,6 +90,8 @@ def train(
     check_environment(algorithm, config)
     config = checked(config)
     check_steps(config, steps)
+    if seed is not None:
+        seed = whole_number("seed", seed, at_least=-(2**63), rounds_down=False)
     if resume and log_dir is None:
         raise ValueError("resume=True needs the log_dir of the run")
     directory = None if log_dir is None else str(log_dir)
@@ -246,7 +250,7 @@ class Run:
         csv_file, label = self.directory / "progress.csv", self.params["name"]
         figure = draw_curves(Comparison([LoggedRun(csv_file, label)], y), show_runs=True)
         if file is not None:
-            figure.savefig(file)
+            figure.savefig(make_parent(file))
         figure._repr_png_ = partial(_png, figure)
         return figure
 

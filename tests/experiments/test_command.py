@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from click.shell_completion import ShellComplete
+from click.testing import CliRunner
 
 import rlpyt
 from rlpyt.checkpoints.store import Checkpoints
@@ -302,6 +303,13 @@ def test_the_printed_program_warns_too():
     program = invoke("train", "ppo", "CartPole-v1", "--watch", "--print")
     assert "from rlpyt.experiments.health import Watch\n" in program
     assert "callbacks=[Watch()]," in program
+
+
+def test_a_list_of_nothing_is_a_failure():
+    # It was empty.
+    result = CliRunner().invoke(main, ["list", "entries", "nope"])
+    assert result.exit_code == 1
+    assert "none of the entries contains 'nope'" in result.output
 
 
 # --- Wrong input ----------------------------------------------------------------------------------
@@ -620,7 +628,7 @@ def test_watching_needs_a_screen_or_a_file(run, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.platform", "linux")
     assert "no screen here: write a video, with --video FILE.gif" in refused("watch", run)
-    assert "--shrink: these are for videos" in refused("watch", run, "--shrink", 2)
+    assert "--shrink: this is for videos" in refused("watch", run, "--shrink", 2)
 
 
 def test_evaluation_of_what_is_no_run(run, tmp_path):

@@ -107,6 +107,13 @@ def test_runs_that_break_off_do_not_pass(text, baseline, tmp_path):
     assert "after 10 of 30 steps" in message
 
 
+def test_a_task_without_a_name_is_named_by_its_directory(tmp_path):
+    # It had no name in errors.
+    for name in ("new", "old"):
+        write(tmp_path / name, "", ["nan", "nan"])
+    assert "no run of new has a number" in refused("compare", tmp_path / "new", tmp_path / "old")
+
+
 def test_too_few_runs_give_no_verdict(tmp_path):
     """All of two equal runs lose to all of two others in one of six cases."""
     write(tmp_path / "new", "task", [1, 1])

@@ -82,9 +82,9 @@ def test_the_agent_acts_and_is_evaluated(run):
 
 
 def test_a_picture_is_drawn_and_written(run, tmp_path):
-    figure = run.plot("ReturnAverage", tmp_path / "curve.png")
+    figure = run.plot("ReturnAverage", tmp_path / "new" / "curve.png")
     assert figure.axes[0].lines
-    assert (tmp_path / "curve.png").stat().st_size > 1000
+    assert (tmp_path / "new" / "curve.png").stat().st_size > 1000
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
@@ -99,6 +99,11 @@ def test_a_notebook_shows_a_video(run, tmp_path, ending, words):
     shown = video._repr_html_()
     assert shown.startswith(words)
     assert b64encode(video.read_bytes()).decode() in shown
+
+
+def test_a_video_of_no_episode_is_refused(run):
+    with pytest.raises(ValueError, match="n_episodes=0: give at least 1"):
+        run.video("v.gif", 0)
 
 
 def test_its_program_makes_the_same_run(run, tmp_path, monkeypatch):
@@ -231,6 +236,7 @@ def test_a_run_is_not_overwritten(run):
         ({"environment": None, "env": Bandit, "steps": 1, "discount": 2}, "discount is 2"),
         ({"algorithm": PPO}, "algorithm=<class .*: give a name such as 'ppo'"),
         ({"device": "cuda"}, "did you mean 'gpus'"),
+        ({"seed": 0.5}, "seed is 0.5: give a whole number"),
     ],
 )
 def test_wrong_settings_are_named(settings, words):

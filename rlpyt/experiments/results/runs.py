@@ -171,9 +171,10 @@ def read_columns(csv_file: str | Path, *names: str) -> NDArray:
     found = {column.replace("/", ""): column for column in columns} | dict(zip(columns, columns))
     for name in names:
         if name not in found:
+            has_none = number(rows[-1].get("Diagnostics/CumCompletedTrajs")) == 0
+            reason = ", and no episode has ended yet" if has_none else did_you_mean(name, columns)
             raise ValueError(
-                f"{csv_file} has no column {name!r}{did_you_mean(name, columns)}; "
-                f"its columns are {', '.join(columns)}"
+                f"{csv_file} has no column {name!r}{reason}; its columns are {', '.join(columns)}"
             )
     return np.array([[number(row[found[name]]) for row in rows] for name in names])
 

@@ -116,6 +116,8 @@ def parts_of(
     for argument in arguments:
         name, equals, text = argument.partition("=")
         values = split_list(text)
+        if name == "seed" and equals:
+            raise ValueError(f"{argument}: --seeds 3 runs each variant with the seeds 0, 1 and 2")
         if not equals:
             environments += split_list(name)
         elif name == "env":

@@ -161,8 +161,8 @@ class SlurmCluster:
         submitit = import_extra("submitit", "SlurmCluster", "slurm")
         if cluster == "slurm" and shutil.which("sbatch") is None:
             raise ValueError(
-                "cluster='slurm' needs the program sbatch, which this machine lacks: launch on a "
-                "machine of the cluster, or pass cluster='local'"
+                "SLURM needs the program sbatch, which this machine lacks: launch on a machine of "
+                "the cluster, or here with --pool local, in Python cluster='local'"
             )
         slot = slot_elsewhere(affinity_code)
         self.slots: Sequence[Slot] = [slot] * n_parallel

@@ -92,6 +92,12 @@ def test_a_missing_column_with_the_closest_names(write, name, names):
         read_columns(path, "xyz")
 
 
+def test_before_an_episode_has_ended_there_is_no_return(write):
+    path = write("progress.csv", [STEPS, "Diagnostics/CumCompletedTrajs"], [10, 0])
+    with pytest.raises(ValueError, match="'ReturnAverage', and no episode has ended yet"):
+        read_columns(path, "ReturnAverage")
+
+
 def test_curve_without_what_is_no_number(write):
     rows = [["x", "y"], [1, ""], [2, 5], [3, "inf"], ["", 4], [4, 6]]
     assert read_curve(write("progress.csv", *rows), "y", "x").tolist() == [[2, 4], [5, 6]]

@@ -278,6 +278,7 @@ CARTPOLE = ["ppo", "CartPole-v1"]
         (["ppo,a2cc", "CartPole-v1"], "a2cc a2c"),
         (["ppo", "CartPole-v1,Acrobat-v1"], "Acrobat-v1 Acrobot-v1"),
         (["ppo", "learning_rate=1,2"], "environment"),
+        ([*CARTPOLE, "seed=0,1"], "seed=0,1 --seeds"),
         ([*CARTPOLE, "learning_rat=1,2"], "learning_rat learning_rate"),
         ([*CARTPOLE, "discount=high,0.9"], "algo.discount='high'"),
         ([*CARTPOLE, "sampler=serial,cpuu"], "cpuu cpu"),
