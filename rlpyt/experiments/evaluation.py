@@ -219,7 +219,7 @@ def watch(
         raise ValueError(f"env={role}: a vector draws no pictures; use 'rlpyt evaluate'")
     if video is not None:
         check_video_packages(Path(video).suffix)
-    elif sys.platform == "linux" and not any(map(os.environ.get, SCREENS)):
+    elif sys.platform == "linux" and not any(os.environ.get(x) for x in SCREENS):
         raise ValueError("there is no screen here: write a video, with --video FILE.gif")
     saved = saved._replace(config=checked(with_roles(saved.config, sampler="serial")))
     EnvCls = load(targets(saved.config)["env"])

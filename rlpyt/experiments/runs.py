@@ -104,8 +104,9 @@ def train(
     runner, log = run_calls(config, seed, directory, resume=resume, more_params=more)
     # With checkpoints the runner itself ends at an interrupt, and leaves by SystemExit.
     further = [*callbacks, *([] if resume else [_StopOnInterrupt()])]
+    saving: dict[str, Any] = {"resume": "auto"} if resume else {}
     try:
-        return Run(train_run(runner, log, further, **({"resume": "auto"} if resume else {})))
+        return Run(train_run(runner, log, further, **saving))
     except SystemExit as end:
         if end.code != 128 + SIGINT:
             raise

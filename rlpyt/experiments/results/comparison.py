@@ -349,7 +349,7 @@ def interval_text(found: Estimate) -> str:
     """Return the limits of an interval in words."""
     if np.isnan(found.low):
         return "none: one run only"
-    return f"{number_text(found.low)} to {number_text(found.high)}"
+    return " to ".join(number_text(float(x)) for x in (found.low, found.high))
 
 
 def number_text(x: float) -> str:
