@@ -1,7 +1,7 @@
 """Train with Stable-Baselines3 and with this library: one machine, one thread, equal settings.
 
-    python docs/evidence/beside.py sb3 dqn CartPole-v1 0 RUNS
-    python docs/evidence/beside.py rlpyt dqn CartPole-v1 0 RUNS
+    python docs/evidence/beside.py sb3 ppo HalfCheetah-v5 0 RUNS
+    python docs/evidence/beside.py rlpyt ppo HalfCheetah-v5 0 RUNS
 
 The settings are those of RL Baselines3 Zoo. A run writes its learning curve and the returns of 100
 episodes of the final agent, without exploration, where ``collect.py`` finds them:
@@ -34,9 +34,27 @@ class Task(NamedTuple):
     n_steps: float
     theirs: dict[str, Any]
     ours: dict[str, Any]
+    entry: str
 
 
 LARGE = dict(net_arch=[256, 256])
+SAC = Task(
+    1e5,
+    dict(learning_starts=10_000),
+    {"min_steps_learn": 1e4, "eval_n_envs": 0, "runner": "minibatch", "replay_size": 1e5},
+    "mujoco_sac/sac_serial_bstl",
+)
+CHEETAH = dict(log_std_init=-2, ortho_init=False, activation_fn=torch.nn.ReLU, **LARGE)
+OF_PPO: dict[str, Any] = {
+    "batch_T": 512,
+    "hidden_sizes": [256, 256],
+    "hidden_nonlinearity": "torch.nn.ReLU",
+    "mu_nonlinearity": None,
+    "init_log_std": -2,
+    "optim.eps": 1e-5,
+    "linear_lr_schedule": False,
+    "log_interval_steps": 10240,
+}
 OF_DQN: dict[str, Any] = {
     "batch_B": 1,
     "n_step_return": 1,
@@ -48,8 +66,67 @@ OF_DQN: dict[str, Any] = {
     "log_interval_steps": 5e3,
     "eps_eval": 0,
 }
-# Their target network moves between the updates, by environment steps.
+# Half of our value loss is squared, so its coefficient is twice theirs; their target network moves
+# between the updates, by environment steps.
 TASKS = {
+    ("ppo", "HalfCheetah-v5"): Task(
+        1e6,
+        dict(
+            n_steps=512,
+            batch_size=64,
+            gamma=0.98,
+            learning_rate=2.0633e-5,
+            ent_coef=0.000401762,
+            clip_range=0.1,
+            n_epochs=20,
+            gae_lambda=0.92,
+            max_grad_norm=0.8,
+            vf_coef=0.58096,
+            policy_kwargs=CHEETAH,
+        ),
+        {
+            **OF_PPO,
+            "minibatches": 8,
+            "discount": 0.98,
+            "algo.learning_rate": 2.0633e-5,
+            "entropy_loss_coeff": 0.000401762,
+            "ratio_clip": 0.1,
+            "epochs": 20,
+            "gae_lambda": 0.92,
+            "clip_grad_norm": 0.8,
+            "value_loss_coeff": 2 * 0.58096,
+        },
+        "mujoco_ppo/ppo_1M_normalized",
+    ),
+    ("ppo", "Hopper-v5"): Task(
+        1e6,
+        dict(
+            n_steps=512,
+            batch_size=32,
+            gamma=0.999,
+            learning_rate=9.80828e-5,
+            ent_coef=0.00229519,
+            clip_range=0.2,
+            n_epochs=5,
+            gae_lambda=0.99,
+            max_grad_norm=0.7,
+            vf_coef=0.835671,
+            policy_kwargs=CHEETAH,
+        ),
+        {
+            **OF_PPO,
+            "minibatches": 16,
+            "discount": 0.999,
+            "algo.learning_rate": 9.80828e-5,
+            "entropy_loss_coeff": 0.00229519,
+            "ratio_clip": 0.2,
+            "epochs": 5,
+            "gae_lambda": 0.99,
+            "clip_grad_norm": 0.7,
+            "value_loss_coeff": 2 * 0.835671,
+        },
+        "mujoco_ppo/ppo_1M_normalized",
+    ),
     ("dqn", "CartPole-v1"): Task(
         5e4,
         dict(
@@ -76,6 +153,7 @@ TASKS = {
             "eps_steps": 8e3,
             "eps_final": 0.04,
         },
+        "dqn",
     ),
     ("dqn", "LunarLander-v3"): Task(
         1e5,
@@ -103,7 +181,10 @@ TASKS = {
             "eps_steps": 12e3,
             "eps_final": 0.1,
         },
+        "dqn",
     ),
+    ("sac", "HalfCheetah-v5"): SAC,
+    ("sac", "Hopper-v5"): SAC,
 }
 
 
@@ -112,6 +193,7 @@ def train_theirs(algorithm: str, env_id: str, seed: int, directory: Path) -> Cal
     import stable_baselines3 as sb3
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import VecNormalize
 
     class Log(BaseCallback):  # type: ignore[misc]
         """One row every 5000 steps: the mean return of the last 100 episodes."""
@@ -130,15 +212,18 @@ def train_theirs(algorithm: str, env_id: str, seed: int, directory: Path) -> Cal
 
     task = TASKS[algorithm, env_id]
     envs: Any = make_vec_env(env_id, n_envs=1, seed=seed)
+    if algorithm == "ppo":
+        envs = VecNormalize(envs, gamma=task.theirs["gamma"])
     model = getattr(sb3, algorithm.upper())("MlpPolicy", envs, seed=seed, **task.theirs)
     model.learn(int(task.n_steps), callback=Log())
-    return lambda observation: model.predict(observation, deterministic=True)[0]
+    normalize = getattr(envs, "normalize_obs", lambda observation: observation)
+    return lambda observation: model.predict(normalize(observation), deterministic=True)[0]
 
 
 def train_ours(algorithm: str, env_id: str, seed: int, directory: Path) -> Callable[..., Any]:
     """Train with this library; return the policy without exploration."""
     task = TASKS[algorithm, env_id]
-    run = rlpyt.train(algorithm, env_id, task.n_steps, seed, log_dir=directory.parent, **task.ours)
+    run = rlpyt.train(task.entry, env_id, task.n_steps, seed, log_dir=directory.parent, **task.ours)
     return lambda observation: run.agent.act(observation, deterministic=True)[0]
 
 
@@ -165,11 +250,13 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("library", choices=["sb3", "rlpyt"])
     parser.add_argument("algorithm", choices=sorted({algorithm for algorithm, _ in TASKS}))
-    parser.add_argument("environment", choices=[env_id for _, env_id in TASKS])
+    parser.add_argument("environment", choices=sorted({env_id for _, env_id in TASKS}))
     parser.add_argument("seed", type=int)
     parser.add_argument("runs", type=Path, help="directory of all runs")
     given = parser.parse_args()
     algorithm, env_id, seed = given.algorithm, given.environment, given.seed
+    if (algorithm, env_id) not in TASKS:
+        parser.error(f"choose one of {', '.join(' '.join(task) for task in TASKS)}")
     setting = f"{given.library}_{algorithm}"
     directory = Path(given.runs, setting, env_id, f"seed{seed}", "run_0").resolve()
     directory.mkdir(parents=True, exist_ok=True)

@@ -59,7 +59,10 @@ SUMMARY = {
     "R2D1": ("r2d1_novel_soft",),
     "A2C": ("a2c_1M_rmsprop",),
 }
-BESIDE = {"rlpyt": "rlpyt_dqn", "Stable-Baselines3": "sb3_dqn"}
+BESIDE = {
+    name: {"rlpyt": f"rlpyt_{name}", "Stable-Baselines3": f"sb3_{name}"}
+    for name in ("dqn", "ppo", "sac")
+}
 # Settings that share a table, with a row for each, and a picture: task, and settings by label.
 SHARED: dict[str, tuple[str, dict[str, str]]] = {
     "cartpole": (
@@ -85,8 +88,9 @@ SHARED: dict[str, tuple[str, dict[str, str]]] = {
         "DeepSea",
         {"PPO with the bonus": "rnd_deep_sea", "PPO": "rnd_deep_sea_without"},
     ),
-    "beside_cartpole": ("CartPole-v1", BESIDE),
-    "beside_lunar_lander": ("LunarLander-v3", BESIDE),
+    "beside_cartpole": ("CartPole-v1", BESIDE["dqn"]),
+    "beside_lunar_lander": ("LunarLander-v3", BESIDE["dqn"]),
+    "beside_ppo": ("HalfCheetah-v5", BESIDE["ppo"]),
 }
 OF_SUITE = {"atari_100k_der": "atari_100k"}
 COLUMNS = (STEPS, "ReturnAverage", "Diagnostics/CumTime (s)")
