@@ -109,8 +109,8 @@ def test_runs_that_break_off_do_not_pass(text, baseline, tmp_path):
 
 def test_a_task_without_a_name_is_named_by_its_directory(tmp_path):
     # It had no name in errors.
-    for name in ("new", "old"):
-        write(tmp_path / name, "", ["nan", "nan"])
+    write(tmp_path / "new", "", [1, 1], places=())
+    write(tmp_path / "old", "", [1, 2, 3])
     assert "no run of new has a number" in refused("compare", tmp_path / "new", tmp_path / "old")
 
 
