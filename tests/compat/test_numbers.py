@@ -116,6 +116,8 @@ def test_other_remedies_are_known():
         "algo.clip_gradients = lambda ps: torch.nn.utils.clip_grad_norm_(ps, algo.clip_grad_norm)",
         AGENT_ALONE,
         "agent.give_min_itr_learn = lambda itr: None",
+        "algo.load_optim_state_dict(state)",
+        "initialize",
         'make(..., info_example={"x": 0})',
         "runner.itr_batch_size",
         "minibatches",

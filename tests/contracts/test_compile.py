@@ -161,6 +161,7 @@ def waiting(RunnerCls, **kwargs):
     return RunnerCls(algo=algo, agent=GenericFfAgent(), sampler=sampler, **kwargs)
 
 
+@pytest.mark.slow
 def test_minibatches_of_waiting_environments_are_of_one_shape(capfd):
     eager, graphs = begun(waiting), Graphs()
     expected = train(eager, 80)
