@@ -15,8 +15,8 @@ A run is made in five steps:
 Where to look for what:
 
 * ``command``: the command; ``finished``: its part on finished runs; ``cli``: what both share.
-* ``train``: the configuration that a run starts from, its log, and one run of a sweep,
-  which ``launched`` starts as a script.
+* ``train``: the configuration that a run starts from, and one run of a sweep, which ``launched``
+  starts as a script. ``start``: the calls, the directory and the start of every run.
 * ``catalog``, ``configs``, ``settings``, ``program``: the steps above.
 * ``sweeps``: many runs, with shares of the machine.
 * ``results``: finished runs as curves, tables and pictures.

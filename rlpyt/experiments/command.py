@@ -16,19 +16,17 @@ from rlpyt.experiments import catalog, finished as finished, settings
 from rlpyt.experiments.branching import ChangedOptimizers, read_branch
 from rlpyt.experiments.cli import COUNT, SECONDS, STEPS, is_given, main as main, without_traceback
 from rlpyt.experiments.program import Call, algo_call, runner_call, source
-from rlpyt.experiments.sweeps import command as sweeps, pools, slots
-from rlpyt.experiments.train import (
+from rlpyt.experiments.start import (
     Start,
     check_same_run,
-    configuration,
     origin_of,
     recorded,
     run_calls,
     run_name,
-    starting_point,
     train_run,
-    try_runs,
 )
+from rlpyt.experiments.sweeps import command as sweeps, pools, slots
+from rlpyt.experiments.train import configuration, starting_point, try_runs
 from rlpyt.utils.logging.context import get_log_dir
 from rlpyt.utils.seed import make_seed
 

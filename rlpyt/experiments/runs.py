@@ -20,18 +20,15 @@ from rlpyt.experiments.catalog import located
 from rlpyt.experiments.program import source
 from rlpyt.experiments.results.runs import read_columns, read_params
 from rlpyt.experiments.settings import ROLES, SECTIONS, checked, with_settings
-from rlpyt.experiments.train import (
-    check_environment,
+from rlpyt.experiments.start import (
     check_same_run,
-    check_steps,
     origin_of,
     recorded,
     run_calls,
     run_name,
-    starting_point,
     train_run,
-    with_steps,
 )
+from rlpyt.experiments.train import check_environment, check_steps, starting_point, with_steps
 from rlpyt.experiments.trained import TrainedAgent, load
 from rlpyt.runners.callbacks import Callback
 from rlpyt.runners.checkpointing import StopSignals

@@ -22,14 +22,9 @@ from rlpyt.experiments.results.runs import (
 from rlpyt.experiments.results.sequential import SequentialTest
 from rlpyt.experiments.results.statistics import probability_of_improvement
 from rlpyt.experiments.settings import checked
+from rlpyt.experiments.start import library_code, origin_of, run_calls, train_run
 from rlpyt.experiments.sweeps.variant import Config
-from rlpyt.experiments.train import (
-    CHECKPOINT_INTERVAL_MINUTES,
-    library_code,
-    origin_of,
-    run_calls,
-    train_run,
-)
+from rlpyt.experiments.train import CHECKPOINT_INTERVAL_MINUTES
 
 
 class Setting:

@@ -18,7 +18,8 @@ import torch
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.health import Health
 from rlpyt.experiments.program import runner_call
-from rlpyt.experiments.train import configuration, log_call
+from rlpyt.experiments.start import log_call
+from rlpyt.experiments.train import configuration
 from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.log import RunLog
 

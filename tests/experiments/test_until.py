@@ -8,7 +8,7 @@ import pytest
 
 from rlpyt.experiments import until
 from rlpyt.experiments.results.runs import read_rows, write_rows
-from rlpyt.experiments.train import library_code
+from rlpyt.experiments.start import library_code
 from rlpyt.experiments.until import Setting, compare_until
 from tests.experiments.parts import invoke, refused
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from rlpyt.experiments.gate import compare, table
 from rlpyt.experiments.program import runner_call
 from rlpyt.experiments.results.runs import STEPS, read_curve, write_rows
-from rlpyt.experiments.train import configuration, log_call
+from rlpyt.experiments.start import log_call
+from rlpyt.experiments.train import configuration
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.log import Logger
 
