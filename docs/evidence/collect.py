@@ -91,6 +91,7 @@ SHARED: dict[str, tuple[str, dict[str, str]]] = {
     "beside_cartpole": ("CartPole-v1", BESIDE["dqn"]),
     "beside_lunar_lander": ("LunarLander-v3", BESIDE["dqn"]),
     "beside_ppo": ("HalfCheetah-v5", BESIDE["ppo"]),
+    "beside_sac": ("HalfCheetah-v5", BESIDE["sac"]),
 }
 OF_SUITE = {"atari_100k_der": "atari_100k"}
 COLUMNS = (STEPS, "ReturnAverage", "Diagnostics/CumTime (s)")
