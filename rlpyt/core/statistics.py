@@ -27,8 +27,8 @@ class HasStatistics(Protocol):
     def statistics(self) -> Statistics:
         """Return the statistics so far; empty without any."""
 
-    def use_statistics(self, statistics: Statistics) -> None:
-        """Continue with ``statistics``, which further observations do not change."""
+    def use_statistics(self, statistics: Statistics, frozen: bool = True) -> None:
+        """Continue with ``statistics``; if ``frozen``, further observations do not change them."""
 
 
 def statistics_of(env: Any) -> Statistics:
@@ -37,9 +37,9 @@ def statistics_of(env: Any) -> Statistics:
 
 
 def continue_statistics(env: Any, statistics: Statistics) -> None:
-    """Let an environment count on from ``statistics``, if it can."""
-    if statistics and hasattr(env, "continue_statistics"):
-        env.continue_statistics(statistics)
+    """Let an environment count on from ``statistics``, if it has some."""
+    if statistics and isinstance(env, HasStatistics):
+        env.use_statistics(statistics, frozen=False)
 
 
 def merged(parts: Iterable[Statistics]) -> dict[str, dict[str, torch.Tensor]]:

@@ -269,13 +269,12 @@ class GymEnvWrapper(Wrapper):
         """Return the running statistics of wrappers, such as ``NormalizeObservation.obs_rms``."""
         return read_statistics(self.env)
 
-    def use_statistics(self, statistics: Statistics) -> None:
-        """Let wrappers use ``statistics``, by name, and freeze them."""
-        self._refreeze = freeze_statistics(self.env, statistics)
-
-    def continue_statistics(self, statistics: Statistics) -> None:
-        """Let wrappers count on from ``statistics``, by name."""
-        write_statistics(self.env, statistics)
+    def use_statistics(self, statistics: Statistics, frozen: bool = True) -> None:
+        """Let wrappers use ``statistics``, by name: frozen, or to count on from them."""
+        if frozen:
+            self._refreeze = freeze_statistics(self.env, statistics)
+        else:
+            write_statistics(self.env, statistics)
 
     def close(self) -> None:
         """Close the environment."""

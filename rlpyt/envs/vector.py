@@ -37,6 +37,7 @@ from rlpyt.utils.seed import Purpose, derived_seed, make_generator
 from rlpyt.utils.types import BoolArray, NDArray, Nested
 
 SAME_STEP, NEXT_STEP, DISABLED = "same_step", "next_step", "disabled"
+_NORMALIZERS = ("NormalizeObservation", "NormalizeReward")
 # Classes whose reset takes options["reset_mask"] and a seed for each environment. Wrappers of
 # gymnasium pass both on, but those that count episodes or normalize need SAME_STEP.
 _OF_PARTS = frozenset(
@@ -116,7 +117,7 @@ class VectorEnvWrapper(Wrapper):
             )
         for layer in layers_of(env):
             name = type(layer).__name__
-            if self.autoreset_mode != SAME_STEP and name.startswith("Normalize"):
+            if self.autoreset_mode != SAME_STEP and name in _NORMALIZERS:
                 # A reset of one environment empties its sums of all, or is an error.
                 raise ValueError(
                     f"{name} normalizes wrongly where environments are reset one by one: make them "
@@ -340,13 +341,12 @@ class VectorEnvWrapper(Wrapper):
         """Return the running statistics of all wrappers, those of the parts merged by count."""
         return read_statistics(self.env)
 
-    def use_statistics(self, statistics: Statistics) -> None:
-        """Let wrappers use ``statistics``, by name, and freeze them."""
-        self._refreeze = freeze_statistics(self.env, statistics)
-
-    def continue_statistics(self, statistics: Statistics) -> None:
-        """Let wrappers count on from ``statistics``, by name."""
-        write_statistics(self.env, statistics)
+    def use_statistics(self, statistics: Statistics, frozen: bool = True) -> None:
+        """Let wrappers use ``statistics``, by name: frozen, or to count on from them."""
+        if frozen:
+            self._refreeze = freeze_statistics(self.env, statistics)
+        else:
+            write_statistics(self.env, statistics)
 
     def close(self) -> None:
         """Close all environments."""

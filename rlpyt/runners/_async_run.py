@@ -271,7 +271,7 @@ class AsyncRun(BaseRunner):
         return {
             **super().state_dict(),
             "itr": self._itr,
-            "sampler": getattr(self.sampler, "shared_state_dict", dict)(),
+            "sampler": self.sampler.shared_state_dict(),
             "n_logs": self._n_logs,
             "eval_time": self.ctrl.eval_time.value,
         }

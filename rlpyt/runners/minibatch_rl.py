@@ -156,7 +156,7 @@ class MinibatchRlBase(BaseRunner):
         """Sample a batch, learn from it, and log and save if due."""
         self.agent.sample_mode(itr)
         samples, traj_infos = self.sampler.obtain_samples(itr)
-        if samples is not None:  # A sampler of a program may have none.
+        if samples is not None:  # Offline samplers give none.
             self.run_log.count_ends(samples.env, self.sampler.mid_batch_reset)
         restarted: Any = getattr(self.sampler, "take_restarted", list)()
         if restarted:

@@ -255,7 +255,6 @@ REFUSED = [
         (lambda name=name: Setup(IMPALA(**{name: 0})), f"{name} is 0")
         for name in ("rho_bar", "c_bar")
     ],
-    (lambda: Setup(IMPALA(c_bar=2)), "c_bar is 2 rho_bar"),
     (
         lambda: IMPALA().async_initialize(None, 10, None, True, {}, world_size=2),
         "affinity['optimizer'] has 2 entries",

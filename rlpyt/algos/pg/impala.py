@@ -97,10 +97,6 @@ class IMPALA(A2C):
         super()._check_settings(examples)
         check_positive(self, "rho_bar")
         check_positive(self, "c_bar")
-        if self.c_bar > self.rho_bar:
-            raise ValueError(
-                f"c_bar is {self.c_bar}, and rho_bar {self.rho_bar}: make c_bar at most rho_bar"
-            )
 
     def samples_to_buffer(self, samples: Nested) -> Nested:
         """Return the whole batch [T,B] of the sampler."""

@@ -51,7 +51,7 @@ class REDQ(SAC):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if not 1 <= self.target_subset <= self._n_critics:
+        if self.target_subset > self._n_critics:
             raise ValueError(
                 f"target_subset is {self.target_subset}, but the agent has {self._n_critics} "
                 "critics: choose at most as many"
@@ -97,7 +97,7 @@ class TQC(SAC):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if not 0 <= self.dropped_quantiles < self.agent.n_quantiles:
+        if self.dropped_quantiles >= self.agent.n_quantiles:
             raise ValueError(
                 f"dropped_quantiles is {self.dropped_quantiles}, but n_quantiles of the critics is "
                 f"{self.agent.n_quantiles}: drop fewer"
