@@ -220,7 +220,8 @@ def watch(
     if video is not None:
         check_video_packages(Path(video).suffix)
     elif sys.platform == "linux" and not any(os.environ.get(x) for x in SCREENS):
-        raise ValueError(f"no screen, {SCREENS} are not set: write a video, with --video FILE.gif")
+        names = ", ".join(SCREENS)
+        raise ValueError(f"no screen, since {names} are not set: give --video FILE.gif")
     saved = saved._replace(config=checked(with_roles(saved.config, sampler="serial")))
     EnvCls = load(targets(saved.config)["env"])
     infos: list[Any] = []

@@ -627,7 +627,7 @@ def test_watching_needs_a_screen_or_a_file(run, monkeypatch):
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.platform", "linux")
-    assert "no screen here: write a video, with --video FILE.gif" in refused("watch", run)
+    assert "SDL_VIDEODRIVER are not set: give --video FILE.gif" in refused("watch", run)
     assert "--shrink: this is for videos" in refused("watch", run, "--shrink", 2)
 
 
