@@ -22,6 +22,7 @@ from rlpyt.utils.types import NDArray, Nested
 
 # Types of rewards that are used as they are.
 NUMBERS = frozenset((float, int, bool, np.float32, np.float64, np.int32, np.int64))
+WHOLE = (int, np.integer, np.bool_)
 
 
 class MisfitError(ValueError):
@@ -159,11 +160,27 @@ class ArrayRows:
             value = fitted(value, self._shape, self._name)
             value = as_numpy(value) if self._cls is np.ndarray else value
         if self._is_whole and value.dtype.kind == "f":
-            logger.log_once(
-                f"WARNING: {self._name} of {value.dtype} is truncated to {self._array.dtype}, the "
-                "type of the first one: let reset() and step() return one type"
-            )
+            _warn_of_truncation(self._name, value.dtype, self._array.dtype)
         self._array[loc] = value
+
+
+class _WholeRows:
+    """The rows of an array of whole numbers or booleans, one in each: ``rows[loc] = number``."""
+
+    def __init__(self, array: NDArray, name: str) -> None:
+        self._array, self._name = array, name
+
+    def __setitem__(self, loc: Any, number: Any) -> None:
+        if not isinstance(number, WHOLE) and np.asarray(number).dtype.kind == "f":
+            _warn_of_truncation(self._name, np.asarray(number).dtype, self._array.dtype)
+        self._array[loc] = number
+
+
+def _warn_of_truncation(name: str, given: Any, kept: Any) -> None:
+    logger.log_once(
+        f"WARNING: {name} of {given} is truncated to {kept}, the type of the first one: let reset() "
+        "and step() return one type"
+    )
 
 
 class RecordRows:
@@ -227,14 +244,21 @@ class InfoRows(RecordRows):
     def __init__(self, buffer: Nested, n_leading: int) -> None:
         super().__init__(buffer)
         self._arrays = self._leaves
-        self._leaves = [  # Numpy refuses anything but a number in place of one.
-            x if x.ndim == n_leading else ArrayRows(x, n_leading, "") for x in self._arrays
+        self._names = [name for name, _ in named_leaves(buffer, "env_info")]
+        self._leaves = [
+            self._rows_of(array, n_leading, name) for array, name in zip(self._arrays, self._names)
         ]
 
+    @staticmethod
+    def _rows_of(array: Any, n_leading: int, name: str) -> Any:
+        if array.ndim > n_leading:
+            return ArrayRows(array, n_leading, name)
+        is_whole = isinstance(array, np.ndarray) and array.dtype.kind in "iub"
+        return _WholeRows(array, name) if is_whole else array  # Which refuses all but a number.
+
     def _write_other(self, loc: Any, record: Nested) -> None:
-        names = (name for name, _ in named_leaves(self._buffer))
         parts = _parts_of(record, self._buffer)
-        for name, array, rows, part in zip(names, self._arrays, self._leaves, parts):
+        for name, array, rows, part in zip(self._names, self._arrays, self._leaves, parts):
             array[loc] = 0
             if part is None:
                 continue
@@ -242,8 +266,8 @@ class InfoRows(RecordRows):
                 rows[loc] = part
             except (ValueError, TypeError, OverflowError):
                 logger.log_once(
-                    f"WARNING: env_info.{name} is left out, with 0 in its place, where it does not "
-                    "have the shape and type of the first step"
+                    f"WARNING: {name} is left out, with 0 in its place, where it does not have the "
+                    "shape and type of the first step"
                 )
 
 

@@ -142,8 +142,11 @@ def train(
         if keep_checkpoints and not (resume or checkpoint_steps):
             raise ValueError("--keep-checkpoints needs --checkpoint-steps or --resume")
         earlier = recorded(log_dir, run_id)
+        initial = origin_of({"init": init, "init_replay": init_replay})
         if earlier is not None and not prints:
-            check_same_run(config, earlier, Path(log_dir or "", f"run_{run_id}"), resume, seed)
+            run_dir = Path(log_dir or "", f"run_{run_id}")
+            check_same_run({**config, **initial}, earlier, run_dir, resume, seed)
+            initial = origin_of(earlier)
         if seed is None:
             seed = earlier["seed"] if resume and earlier else make_seed()
         if init_replay and init is None:
@@ -153,7 +156,7 @@ def train(
             saving["checkpoint_interval_steps"] = checkpoint_steps
         if keep_checkpoints:
             saving["keep_checkpoints"] = None
-        more = branch.record() if branch else origin_of({"init": init, "init_replay": init_replay})
+        more = branch.record() if branch else initial
         named = log_dir or (get_log_dir(run_name(config)) if prints else None)
         continues = resume or branch is not None
         call, log = run_calls(config, seed, named, run_id, continues, more)

@@ -23,6 +23,7 @@ from rlpyt.checkpoints.store import Checkpoints
 from rlpyt.experiments import catalog
 from rlpyt.experiments.command import main
 from rlpyt.experiments.program import make_affinity, runner_call
+from rlpyt.experiments.results.runs import read_params
 from rlpyt.experiments.settings import as_name, parse_value
 from rlpyt.experiments.sweeps.run import locked
 from rlpyt.experiments.train import configuration
@@ -727,6 +728,10 @@ def test_a_run_starts_with_the_weights_and_the_replay_buffer_of_another(tmp_path
         for name in "ab"
     ]
     assert [4 * buffer["window"]["t"] for buffer in buffers] == [256, 320]
+    last = ["--log-dir", tmp_path / "b", "--resume"]
+    invoke(*second, *last)
+    assert read_params(tmp_path / "b" / "run_0" / "params.json")["init"] == str(run)
+    assert "init=" in refused(*second, *last, "--init", tmp_path / "b" / "run_0")
     assert "--init=" in invoke(*second, "--init", run, "--init-replay", "--print")
     assert "initial_model_state_dict" in refused(*again, "hidden_sizes=16", "--init", run)
     assert "--init RUN" in refused(*second, "--init-replay")

@@ -394,6 +394,29 @@ def test_every_step_differs_from_the_reset(as_pair):
         sample()
 
 
+class CountedEnv(GivenEnv):
+    """Its count is the whole number 1 at first, halves afterwards."""
+
+    def __init__(self, rest):
+        super().__init__()
+        self.rest = rest
+
+    def step(self, action):
+        step = super().step(action)
+        count = self.rest if step.env_info.count > 1 else np.ones_like(self.rest, dtype=int)
+        return step._replace(env_info=Info(count))
+
+
+@pytest.mark.parametrize("rest", [2.5, np.float32(2.5), np.array([2.5, 3.5]), np.array([2, 3]), 2])
+def test_a_fraction_that_an_info_loses_is_named(rest, capsys, monkeypatch):
+    monkeypatch.setattr(logger._current, "logged_once", set())
+    with sampling(EnvCls=CountedEnv, env_kwargs={"rest": rest}) as sample:
+        count = sample().env.env_info.count
+    is_truncated = "env_info.count of float" in capsys.readouterr().out
+    assert is_truncated == (np.asarray(rest).dtype.kind == "f")
+    np.testing.assert_array_equal(count[1, 0], np.asarray(rest).astype(int))
+
+
 @pytest.mark.parametrize("late", [True, False])
 def test_success_is_logged_as_a_rate(late, tmp_path):
     # An entry that first appears at the end was dropped.
