@@ -22,7 +22,6 @@ from rlpyt.utils.types import NDArray, Nested
 
 # Types of rewards that are used as they are.
 NUMBERS = frozenset((float, int, bool, np.float32, np.float64, np.int32, np.int64))
-WHOLE = (int, np.integer, np.bool_)
 
 
 class MisfitError(ValueError):
@@ -93,9 +92,9 @@ def returned_by(env: Any, rank: int | None = None) -> Iterator[None]:
 def as_element(value: Nested, space: Any) -> Nested:
     """Return an observation as contiguous arrays, in the shapes and types that buffers get.
 
-    A shape is that of ``space`` if only axes of length 1 differ. Real numbers get torch's default
-    type, or float64 if ``space`` has; so do signed integers in a space of real numbers. Other types
-    stay, such as the bytes of images.
+    A shape is that of ``space`` if only axes of length 1 differ. In a space of real numbers, real
+    numbers and signed integers get torch's default type; if ``space`` has float64, integers get
+    float64, and real numbers stay. Other types stay too, such as the bytes of images.
 
     Args:
         value: observation, in any form that an environment may return.
@@ -125,10 +124,12 @@ def _as_declared(array: NDArray, declared: Any) -> NDArray:
     declared = np.asarray(declared)
     with suppress(MisfitError):  # Spaces of programs may describe something else.
         array = fitted(array, declared.shape, "")
-    dtype = array.dtype
-    is_widened = declared.dtype.kind == "f" and dtype.kind in "bi"
-    if (dtype.kind == "f" or is_widened) and declared.dtype != np.float64:
-        dtype = torch.empty(()).numpy().dtype
+    dtype, default = array.dtype, torch.empty(()).numpy().dtype
+    is_double = declared.dtype == np.float64
+    if declared.dtype.kind == "f" and dtype.kind in "bi":
+        dtype = np.dtype(np.float64) if is_double else default
+    elif dtype.kind == "f" and not is_double:
+        dtype = default
     return np.array(array, dtype, order="C")
 
 
@@ -148,6 +149,7 @@ class ArrayRows:
         self._array, self._name = array, name
         self._cls = np.ndarray if isinstance(array, np.ndarray) else torch.Tensor
         self._shape = tuple(array.shape[n_leading:])
+        self._dtype = array.dtype
         self._is_whole = self._cls is np.ndarray and array.dtype.kind in "iub"
 
     def __setitem__(self, loc: Any, value: Any) -> None:
@@ -159,8 +161,8 @@ class ArrayRows:
         if type(value) is not self._cls or value.shape != self._shape:
             value = fitted(value, self._shape, self._name)
             value = as_numpy(value) if self._cls is np.ndarray else value
-        if self._is_whole and value.dtype.kind == "f":
-            _warn_of_truncation(self._name, value.dtype, self._array.dtype)
+        if self._is_whole and value.dtype != self._dtype:
+            warn_of_loss(self._name, value, self._dtype)
         self._array[loc] = value
 
 
@@ -168,19 +170,27 @@ class _WholeRows:
     """The rows of an array of whole numbers or booleans, one in each: ``rows[loc] = number``."""
 
     def __init__(self, array: NDArray, name: str) -> None:
-        self._array, self._name = array, name
+        self._array, self._name, self._dtype = array, name, array.dtype
+        # Numpy refuses a Python integer that does not fit.
+        self._fitting = {array.dtype.type, bool if array.dtype.kind == "b" else int}
 
     def __setitem__(self, loc: Any, number: Any) -> None:
-        if not isinstance(number, WHOLE) and np.asarray(number).dtype.kind == "f":
-            _warn_of_truncation(self._name, np.asarray(number).dtype, self._array.dtype)
+        if type(number) not in self._fitting:
+            warn_of_loss(self._name, np.asarray(number), self._dtype)
         self._array[loc] = number
 
 
-def _warn_of_truncation(name: str, given: Any, kept: Any) -> None:
-    logger.log_once(
-        f"WARNING: {name} of {given} is truncated to {kept}, the type of the first one: let reset() "
-        "and step() return one type"
-    )
+def warn_of_loss(name: str, given: NDArray, dtype: Any) -> None:
+    """Log that ``given``, a value of ``name``, changes in a ``dtype`` of whole numbers, if so."""
+    if np.can_cast(given.dtype, dtype):
+        return
+    with np.errstate(invalid="ignore"):
+        is_changed = np.any(given.astype(dtype) != given)
+    if is_changed:
+        logger.log_once(
+            f"WARNING: {name} of {given.dtype} loses its value as {dtype}, the type of the first "
+            "one or of the space: return this type, or declare another one"
+        )
 
 
 class RecordRows:

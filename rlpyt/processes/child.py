@@ -328,7 +328,7 @@ def _report_and_close(report: Any, error: BaseException) -> None:
     """Send the traceback, and end the stream to mark it complete."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     with suppress(OSError):
-        os.write(report.fileno(), text.encode()[-_REPORT_LIMIT:])
+        os.write(report.fileno(), text.encode(errors="backslashreplace")[-_REPORT_LIMIT:])
     faulthandler.disable()
     faulthandler.unregister(signal.SIGUSR1)
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)

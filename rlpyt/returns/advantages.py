@@ -414,8 +414,9 @@ def as_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) -> NDAr
     shape = rows.shape if shape is None else shape
     if not shape:
         raise ValueError(f"{name} needs a leading time dimension, got a scalar")
-    # One row for all time steps, as [B,...] or a scalar, is meant; one column less is a mistake.
-    if rows.shape != shape and shape[0] > 1 and rows.ndim != len(shape):
+    # A row for all time steps, as [B,...] or a scalar, is broadcast, and so are axes after [T,B].
+    is_row = shape[0] == 1
+    if not is_row and (rows.ndim != len(shape) or rows.shape[:2] != shape[:2]):
         raise ValueError(f"{name} has shape {rows.shape}, expected {shape}, time first")
     try:
         rows = np.broadcast_to(rows, shape)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from rlpyt.core.bounds import draw_between, is_bound, rounded_inward
-from rlpyt.core.rows import MisfitError
+from rlpyt.core.rows import MisfitError, warn_of_loss
 from rlpyt.spaces.composite import Composite
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.logging import logger
@@ -135,6 +135,8 @@ class GymSpaceWrapper:
                 is_kept = array.dtype is _FLOAT32 or not self._force_float32
                 return array if is_kept else array.astype(_FLOAT32)
             if array.dtype.kind in "biu":  # Networks scale bytes.
+                if self.dtype.kind != "f" and array.dtype != self.dtype:
+                    warn_of_loss(self._name, array, self.dtype)
                 return array.astype(self.dtype, copy=False)
         if value is None:
             return None
@@ -170,7 +172,7 @@ class GymSpaceWrapper:
         if self._kind == "Discrete" and np.ndim(value) == 0:
             return int(value) + int(self._start)
         if self._kind not in _NESTS:
-            return np.asarray(value) + self._start
+            return (np.asarray(value) + self._start).astype(self._gym_space.dtype, copy=False)
         values = [part.revert(v) for part, v in zip(self._parts, self._entries(value))]
         return dict(zip(self._keys, values)) if self._kind == "Dict" else tuple(values)
 

@@ -70,10 +70,13 @@ def valid_mean(array: NDArray, valid: NDArray | None = None, axis: Any = None) -
 
     Returns:
         The mean; NaN where no entry is valid.
+
+    Raises:
+        ValueError: if an axis of ``valid`` is neither that of ``array`` nor 1.
     """
     if valid is None:
         return array.mean(axis=axis)
-    weight = np.asarray(valid).astype(array.dtype)
+    weight = np.broadcast_to(valid, array.shape).astype(array.dtype)
     with np.errstate(invalid="ignore"):
         return (array * weight).sum(axis=axis) / weight.sum(axis=axis)
 

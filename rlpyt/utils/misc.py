@@ -91,6 +91,7 @@ def extract_sequences(array_or_tensor: Any, T_idxs: Any, B_idxs: Any, T: int) ->
 
 def _checked_indexes(name: str, indexes: Any, limit: int) -> IntArray:
     checked: IntArray = np.asarray(indexes)
+    checked = checked if checked.size else checked.astype(np.int64)  # A list that is empty.
     wrong = checked[(checked < -limit) | (checked >= limit)]
     if wrong.size:
         raise ValueError(f"{name} contains {wrong[0]}: choose from {-limit} to {limit - 1}")

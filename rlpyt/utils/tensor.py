@@ -82,13 +82,28 @@ def valid_mean(
 
     Returns:
         The mean; NaN where no entry is valid.
+
+    Raises:
+        ValueError: if an axis of ``valid`` is neither that of ``tensor`` nor 1.
     """
     if valid is None:
         return tensor.mean() if dim is None else tensor.mean(dim=dim)
+    if valid.shape != tensor.shape:
+        valid = _expanded(valid, tensor.shape)
     valid = valid.to(tensor.dtype)
     if dim is None:
         return (tensor * valid).sum() / valid.sum()
     return (tensor * valid).sum(dim=dim) / valid.sum(dim=dim)
+
+
+def _expanded(valid: torch.Tensor, shape: Shape) -> torch.Tensor:
+    try:
+        return valid.expand(shape)
+    except RuntimeError:
+        raise ValueError(
+            f"valid has shape {tuple(valid.shape)}, but tensor has {tuple(shape)}: give every "
+            "entry, or axis, its flag"
+        ) from None
 
 
 def infer_leading_dims(tensor: torch.Tensor, dim: int) -> tuple[int, int, int, Shape]:

@@ -24,7 +24,7 @@ from rlpyt.checkpoints import arrays as checkpoint_arrays, files as checkpoint_f
 from rlpyt.checkpoints.arrays import Rows
 from rlpyt.checkpoints.files import CheckpointError
 from rlpyt.checkpoints.store import Checkpoints
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import NamedArrayTupleSchema, namedarraytuple
 from rlpyt.utils.logging import logger
 from tests.waiting import wait_until
 
@@ -126,6 +126,12 @@ def saved(directory, state, step=1, **kwargs):
 @pytest.mark.parametrize("kind", VALUES)
 def test_values_survive_with_their_types(tmp_path, kind):
     assert_equal(saved(tmp_path, {kind: VALUES[kind]}).load(), {kind: VALUES[kind]})
+
+
+def test_records_of_a_schema_stay_records(tmp_path):
+    record = NamedArrayTupleSchema("Seen", ["a", "b"])(a=np.arange(3), b=np.zeros(3))
+    loaded = saved(tmp_path, {"seen": record}).load()["seen"]
+    assert (type(loaded).__name__, tuple(loaded[1])) == ("Seen", (1, 0))  # Row 1 of every field.
 
 
 def test_generators_continue(tmp_path):

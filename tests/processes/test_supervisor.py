@@ -37,7 +37,7 @@ def _impatient(monkeypatch):
 
 def fail(how):
     if how == "raise":
-        raise ArithmeticError("of the process")
+        raise ArithmeticError("of the process \udcff")  # As in the name of a file.
     if how == "end":
         return
     while True:

@@ -175,6 +175,8 @@ NEEDS_GRADIENT = torch.ones(23, 5, requires_grad=True)
     [
         ({"value": np.zeros((5, 23))}, "value has shape (5, 23), expected (23, 5)"),
         ({"done": np.zeros((5, 23))}, "done has shape (5, 23), expected (23, 5)"),
+        ({"done": np.zeros((1, 5))}, "done has shape (1, 5), expected (23, 5)"),
+        ({"value": np.zeros((23, 1))}, "value has shape (23, 1), expected (23, 5)"),
         ({"value": np.zeros((22, 5))}, "value has shape (22, 5), expected (23, 5)"),
         ({"value": NEEDS_GRADIENT}, "value requires grad value.detach"),
         ({"ratio": torch.ones(5, 23)}, "shapes [5, 23] give all as [T,B]"),

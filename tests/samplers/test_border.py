@@ -15,6 +15,7 @@ from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.core.records import EnvSpaces, EnvStep
+from rlpyt.core.rows import observation_rows
 from rlpyt.envs import gym
 from rlpyt.envs.check import check_env
 from rlpyt.envs.vector import VectorEnvWrapper
@@ -145,6 +146,36 @@ def test_an_observation_of_another_shape_is_refused(SamplerCls, shape):
     raises = pytest.raises(error, match=message + r".*\(2,\)")
     with sampling(SamplerCls, env_kwargs=env_kwargs) as sample, raises:
         sample()
+
+
+class WholeEnv(GivenEnv):
+    """A space of real numbers; whole ones come first."""
+
+    def __init__(self, dtype):
+        super().__init__(late=np.full(2, 1.5, dtype))
+        self.observation_space = FloatBox(-9, 9, 2, dtype=dtype)
+        self.spaces = EnvSpaces(self.observation_space, self.action_space)
+
+    def _shown(self, observation):
+        return observation if observation[0] == 1.5 else observation.astype(int)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_whole_numbers_in_a_space_of_real_ones(dtype):
+    with sampling(EnvCls=WholeEnv, env_kwargs={"dtype": dtype}) as sample:
+        observation = np.asarray(sample().env.observation)
+    assert observation.dtype == dtype
+    assert (observation[-1] == 1.5).all()
+
+
+@pytest.mark.parametrize("first", [np.uint8, np.bool_])
+def test_a_number_too_large_for_the_first_type_is_named(first, capsys, monkeypatch):
+    monkeypatch.setattr(logger._current, "logged_once", set())
+    rows = observation_rows(np.zeros((3, 2), first), 1)
+    rows[0] = np.array([1, 0])
+    assert "loses" not in capsys.readouterr().out
+    rows[1] = np.array([300, 0])
+    assert f"observation of int64 loses its value as {first.__name__}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("late", [np.full((1, 2), 7.0), [[7], [7]], torch.full((2,), 7.0), (7, 7)])
@@ -412,7 +443,7 @@ def test_a_fraction_that_an_info_loses_is_named(rest, capsys, monkeypatch):
     monkeypatch.setattr(logger._current, "logged_once", set())
     with sampling(EnvCls=CountedEnv, env_kwargs={"rest": rest}) as sample:
         count = sample().env.env_info.count
-    is_truncated = "env_info.count of float" in capsys.readouterr().out
+    is_truncated = "env_info.count of" in capsys.readouterr().out
     assert is_truncated == (np.asarray(rest).dtype.kind == "f")
     np.testing.assert_array_equal(count[1, 0], np.asarray(rest).astype(int))
 

@@ -27,6 +27,7 @@ LEAVES = {
     "discrete_from_minus_2": spaces.Discrete(4, start=-2),
     "multi_discrete": spaces.MultiDiscrete([2, 3, 4]),
     "multi_discrete_start": spaces.MultiDiscrete([2, 3], start=[1, -1]),
+    "multi_discrete_int32": spaces.MultiDiscrete([2, 3], dtype=np.int32),
     "multi_binary": spaces.MultiBinary(4),
     "scalar_box": spaces.Box(0, 1, (), dtype=np.float32),
 }
@@ -60,6 +61,8 @@ def test_convert_inverts_revert(gym_space):
         element = space.sample()
         original = space.revert(element)
         assert gym_space.contains(original)
+        for part, subspace in [(original, gym_space)] * isinstance(original, np.ndarray):
+            assert part.dtype == subspace.dtype
         assert equal(space.convert(original), element)
 
 

@@ -62,6 +62,15 @@ def test_valid_mean(mod, axis, expected):
 
 
 @np_or_torch
+def test_valid_mean_of_whole_axes(mod):
+    # Each flag counted once, whatever it stood for; one too few axes gave all pairs.
+    x, rows = to(mod, np.float32(X)), to(mod, np.array([[1.0], [0.0]]))
+    assert mod.valid_mean(x, rows) == 2
+    with pytest.raises(ValueError, match=r"shape"):
+        mod.valid_mean(x[:, :1], to(mod, np.ones(2)))
+
+
+@np_or_torch
 def test_valid_mean_of_nothing_is_nan(mod):
     assert np.isnan(np.asarray(mod.valid_mean(to(mod, X), to(mod, np.zeros((2, 3))))))
     assert mod.valid_mean(to(mod, X), to(mod, VALID), (0, 1)) == pytest.approx(7 / 3)

@@ -60,3 +60,4 @@ def test_extract_sequences_is_the_naive_loop(make, shape):
         assert (np.asarray(y) == naive_sequences(ring, T_idxs, B_idxs, 7)).all()
         y[:] = 0
         assert source.any()
+    assert extract_sequences(source, [], [], 7).shape == (7, 0, *shape)

@@ -56,6 +56,9 @@ def get_log_dir(
             first free one of ``<hhmmss>-2``, ``<hhmmss>-3``, ...
     """
     root = LOG_DIR if root_log_dir is None else root_log_dir
+    if not osp.isabs(experiment_name):  # Without leading "..", which would leave the directory.
+        parts = osp.normpath(experiment_name).split(os.sep)
+        experiment_name = os.sep.join(part for part in parts if part != os.pardir)
     day, time = datetime.now().strftime("%Y%m%d %H%M%S").split()
     second = osp.join(root, "local", day, time)
     path, n = osp.join(second, experiment_name), 1

@@ -359,7 +359,7 @@ def record_tabular_misc_stat(key: str, values: Any, placement: str = "back") -> 
 
 def _as_array(values: Any) -> np.ndarray[Any, Any]:
     if isinstance(values, torch.Tensor):
-        values = values.detach().cpu().numpy()
+        values = values.detach().cpu().double().numpy()
     elif not isinstance(values, np.ndarray):
         values = [
             number
@@ -407,9 +407,13 @@ def _to_read(unread: Collection[str]) -> list[tuple[str, Any]]:
 
 
 def write_params(path: str | os.PathLike[str], params: Mapping[str, Any]) -> None:
-    """Write parameters as JSON; other objects become the name of their type."""
+    """Write parameters as JSON; objects other than numbers become the name of their type."""
     with replacing(make_parent(path), encoding="utf-8") as file:
-        json.dump(stub_to_json(params), file, indent=2, default=lambda value: type(value).__name__)
+        json.dump(stub_to_json(params), file, indent=2, default=_number_or_name)
+
+
+def _number_or_name(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else type(value).__name__
 
 
 def stub_to_json(stub_sth: Any) -> Any:

@@ -117,15 +117,15 @@ class MlflowSink(PendingSink):
         self.experiment = experiment
         self.tracking_uri = tracking_uri
         self.close_timeout_s = close_timeout_s
-        self._info: RunInfo | None = None
-        self._client: Any = None
-        self._last_step = -math.inf
         self._sender: ThreadPoolExecutor | None = None
         self._sending: Future[None] | None = None
 
     def open(self, run: RunInfo) -> None:
-        self._info = run
-        self.run_id = ""
+        self.pending.clear()
+        self._info, self.run_id = run, ""
+        self._client: Any = None
+        self._last_step = -math.inf
+        self._sender = self._sending = None
 
     def write_row(self, row: dict[str, Any], step: int) -> None:
         self.append((step, {_mlflow_name(key): v for key, v in _numbers(row).items()}))
@@ -165,7 +165,6 @@ class MlflowSink(PendingSink):
     def _connect(self) -> None:
         """Make the run, or find the one to continue and its last step."""
         run = self._info
-        assert run is not None
         client = self._mlflow.tracking.MlflowClient(tracking_uri=self.tracking_uri)
         self.run_id = _remembered_id(run, "mlflow_run_id.txt")
         if self.run_id:

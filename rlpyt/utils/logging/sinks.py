@@ -21,6 +21,7 @@ import numpy as np
 from rlpyt.utils.files import make_parent, replacing
 
 MISSING = "nan"
+NOT_TEXT = "backslashreplace"  # For names of files that are not UTF-8.
 
 
 @runtime_checkable
@@ -123,7 +124,7 @@ class TextFileSink(Sink):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = make_parent(path)
-        self.file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 (closed in close)
+        self.file = open(self.path, "a", encoding="utf-8", errors=NOT_TEXT)  # noqa: SIM115 (closed in close)
 
     def write_text(self, line: str) -> None:
         self.file.write(line + "\n")
@@ -248,8 +249,9 @@ class JsonLinesSink(PendingSink):
     """Sink that appends every row to ``<run directory>/progress.jsonl``, as a JSON object.
 
     The first line has the keys ``name``, ``run_ID``, ``params`` and ``code``; all others have
-    ``step`` (the iteration), ``time`` (seconds since 1970) and the recorded values; numbers that
-    are not finite become ``null``.
+    ``step`` (the iteration), ``time`` (seconds since 1970) and the recorded values, of which
+    ``step`` and ``time`` become ``step_`` and ``time_``; numbers that are not finite become
+    ``null``.
     """
 
     def __init__(self, file_name: str = "progress.jsonl") -> None:
@@ -267,7 +269,9 @@ class JsonLinesSink(PendingSink):
         self.append(_json(head))
 
     def write_row(self, row: dict[str, Any], step: int) -> None:
-        self.append(_json({"step": step, "time": time.time(), **row}))
+        own = {"step": step, "time": time.time()}
+        recorded = {f"{key}_" if key in own else key: value for key, value in row.items()}
+        self.append(_json({**own, **recorded}))
 
     def write_video(self, key: str, path: str, step: int) -> None:
         self.write_row({key: os.path.relpath(path, os.path.dirname(self.path))}, step)
@@ -304,7 +308,7 @@ def append_whole(file: io.FileIO, line: bytes) -> None:
 def _line(fields: list[str]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(fields)
-    return text.getvalue().encode("utf-8")
+    return text.getvalue().encode("utf-8", NOT_TEXT)
 
 
 def _json(value: Any) -> Any:

@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from datetime import datetime
 
+import numpy as np
 import pytest
 import torch
 
@@ -252,6 +253,7 @@ def test_log_params_are_copied_and_always_serialisable(log_dir):
     params = {
         "cls": dict,
         "dtype": torch.float32,
+        "seed": np.int64(3),
         "nested": {("a", 1): {"obj": object()}, 2: [torch.ones(1), (1, None)]},
     }
     before = dict(params)
@@ -262,6 +264,7 @@ def test_log_params_are_copied_and_always_serialisable(log_dir):
         assert json.load(file) == {
             "cls": "type",
             "dtype": "dtype",
+            "seed": 3,
             "nested": {"('a', 1)": {"obj": "object"}, "2": ["Tensor", [1, None]]},
             "name": "a",
             "run_ID": 0,
@@ -278,6 +281,13 @@ def test_relative_directory_is_moved_into_log_dir(tmp_path, capsys):
     assert re.fullmatch(re.escape(str(tmp_path / "data")) + pattern, exp_dir)
     notice = capsys.readouterr().out
     assert notice == f"Logging to {exp_dir}\n"
+
+
+def test_a_relative_directory_stays_in_log_dir(tmp_path):
+    for _ in range(2):  # The second one was looked for without end.
+        with logger_context("../../x/../somewhere", 0, "a"):
+            assert logger.get_snapshot_dir().startswith(f"{tmp_path}/data/local/")
+    assert len(list((tmp_path / "data" / "local").rglob("somewhere/run_0"))) == 2
 
 
 def test_resume_takes_the_directory(tmp_path, capsys):

@@ -42,6 +42,14 @@ def test_fields_are_quoted(path, dump, read_csv):
     ]
 
 
+def test_names_of_files_that_are_no_text(path, dump, read_csv):
+    # They blocked all later rows.
+    logger.add_tabular_output(path)
+    dump(file="a\udcff")
+    dump(file="b")
+    assert read_csv(path) == [["file"], ["a\\udcff"], ["b"]]
+
+
 def test_adding_empties_an_old_file(path, dump, read_csv):
     """Also the header is new: that of before the removal used to be remembered."""
     for key in ("a", "b"):

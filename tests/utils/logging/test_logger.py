@@ -187,6 +187,7 @@ def test_misc_stat_keys(placement, with_writer, keys):
         (1.0, 2.0, 3.0, 6.0),
         np.array([[1, 2], [3, 6]], dtype=np.uint8),
         torch.tensor([1.0, 2.0, 3.0, 6.0], requires_grad=True),
+        torch.tensor([1.0, 2.0, 3.0, 6.0], dtype=torch.bfloat16),
         [torch.tensor(1.0, requires_grad=True), np.float32(2), 3, 6],
         [torch.tensor([1.0, 2.0]), torch.tensor([[3.0, 6.0]])],
     ],

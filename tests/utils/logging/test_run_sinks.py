@@ -241,6 +241,22 @@ def test_mlflow_in_a_local_data_base(tmp_path):
     ]  # fmt: skip
 
 
+def test_own_columns_of_json_lines(tmp_path):
+    # The rows of a resumed run were chosen by the recorded step.
+    for resume, itrs in ((False, (0, 1, 2)), (True, (2,))):
+        sinks = [JsonLinesSink()]
+        context = dict(override_prefix=True, resume=resume, sinks=sinks)
+        with logger_context(tmp_path, 0, "a", **context):
+            if resume:
+                sinks[0].drop_after(1)
+            for itr in itrs:
+                write_row(itr, step=100 * itr, time=7)
+    rows = rows_of(tmp_path / "run_0" / "progress.jsonl")[1:]
+    assert [(row["step"], row["step_"], row["time_"]) for row in rows] == [
+        (0, 0, 7), (1, 100, 7), (2, 200, 7)
+    ]  # fmt: skip
+
+
 class FakeClient:
     """Client of an MLflow server that refuses connections until told otherwise."""
 
@@ -278,6 +294,9 @@ def test_mlflow_sends_later_what_it_could_not_send(tmp_path, monkeypatch):
     assert client.sent == [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), "id"]
     text = (tmp_path / "run_0" / "debug.log").read_text()
     assert text.count("ConnectionError: server is down") == 1
+    with logger_context(tmp_path, 1, "b", override_prefix=True, sinks=[sink]):
+        write_row(0, a=9)
+    assert client.sent[6:] == [(0, 9), "id"]
 
 
 # Version of the code.
