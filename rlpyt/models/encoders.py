@@ -88,8 +88,8 @@ class ImageEncoder(torch.nn.Module):
     """Convolutions and hidden layers that encode an image.
 
     Args:
-        shape: shape (C, H, W) or (H, W, C) of an image; the smaller of its first and last entry is
-            the number of channels.
+        shape: shape (C, H, W) or (H, W, C) of an image; the smaller of its first and last entry,
+            or the last of two equal ones, is the number of channels.
         fc_sizes: widths of the layers after the convolutions.
         **conv_settings: further arguments of :class:`~rlpyt.models.conv2d.Conv2dHeadModel`, such as
             ``channels``, ``kernel_sizes``, ``strides`` and ``paddings`` in place of the defaults
@@ -98,7 +98,7 @@ class ImageEncoder(torch.nn.Module):
 
     def __init__(self, shape: Sequence[int], fc_sizes: Any = 256, **conv_settings: Any) -> None:
         super().__init__()
-        self._channels_last = shape[2] < shape[0]
+        self._channels_last = shape[2] <= shape[0]
         c, h, w = (shape[2], *shape[:2]) if self._channels_last else shape
         layers = SMALL_CONV if min(h, w) < SMALL_IMAGE else PG_CONV
         settings = {**layers._asdict(), **conv_settings}

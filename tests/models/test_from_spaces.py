@@ -132,6 +132,13 @@ class TestEncoders:
         image = observations(first, 2)
         torch.testing.assert_close(encoder(image)[0], twin(image.movedim(1, -1))[0])
 
+    def test_the_channels_of_a_cube_are_last(self):
+        # MinAtar's Seaquest has ten objects on a grid of 10 x 10.
+        space = IntBox(0, 2, (10, 10, 10), dtype="int64")
+        encoder, image = make_encoder(space), observations(space, 2)
+        expected = encoder.conv(image.movedim(-1, 1).float())
+        torch.testing.assert_close(encoder(image)[0], expected)
+
     def test_convolutions_can_be_chosen(self):
         settings = {"channels": [8], "kernel_sizes": [3], "strides": [1], "paddings": [0]}
         image = IntBox(0, 256, (1, 5, 5), dtype="uint8")
