@@ -51,6 +51,8 @@ def reproduce(bundle: str | os.PathLike[str]) -> bool:
     os.environ[REPRODUCED_BUNDLE] = str(path)
     try:
         run_again(content["program"])
+    except SystemExit as end:
+        print(f"The program ended with exit code {end.code or 0}.")
     except Exception as error:
         traceback.print_exc()
         # The last line: before it a worker's error has its process id.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing as mp
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -21,7 +20,7 @@ from rlpyt.core.records import (
 )
 from rlpyt.distributions.base import Distribution
 from rlpyt.models.autocast import model_class
-from rlpyt.models.encoders import EncodedModel, needs_encoder
+from rlpyt.models.encoders import encoded, needs_encoder
 from rlpyt.models.utils import fitting_state_dict, update_state_dict
 from rlpyt.processes.rwlock import ReadWriteLock
 from rlpyt.utils.buffer import buffer_to, existing_device, leaves
@@ -230,7 +229,7 @@ class BaseAgent:
         # An agent with an encoder of its own gives the shape of its features instead.
         shape = self.env_model_kwargs.get("observation_shape")
         if is_for_vectors and needs_encoder(space) and shape == space.shape:
-            ModelCls = partial(EncodedModel, ModelCls, space)
+            ModelCls = encoded(ModelCls, space)
         try:
             return ModelCls(**self.env_model_kwargs, **model_kwargs)
         except TypeError as error:

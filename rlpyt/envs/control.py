@@ -271,10 +271,13 @@ def make(
         autoreset_mode: name of the mode, ``"next_step"``, ``"same_step"`` or ``"disabled"``.
 
     Raises:
-        ValueError: if there is no such environment.
+        ValueError: if there is no such environment, or an episode has no step.
     """
     if id not in ENVS:
         raise ValueError(f"id is {id!r}: the environments in torch are {', '.join(ENVS)}")
     EnvCls, usual_steps = ENVS[id]
+    n_steps = usual_steps if max_episode_steps is None else max_episode_steps
+    if n_steps < 1:
+        raise ValueError(f"max_episode_steps={n_steps}: choose 1 or more; None is {usual_steps}")
     mode = AutoresetMode[autoreset_mode.upper()]
-    return DeviceEnvWrapper(EnvCls(num_envs, device, max_episode_steps or usual_steps, mode))
+    return DeviceEnvWrapper(EnvCls(num_envs, device, n_steps, mode))

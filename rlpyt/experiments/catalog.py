@@ -177,6 +177,7 @@ ATARI_ENTRIES = {
     **{
         name: f"atari_dqn/{name}"
         for name in ("dqn", "rainbow", "qr_dqn", "iqn", "munchausen_dqn", "munchausen_iqn")
+        + ("pqn", "sac_discrete")
     },
     "cat_dqn": "atari_dqn/catdqn",
     "r2d1": "atari_r2d1/r2d1",

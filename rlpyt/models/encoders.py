@@ -7,12 +7,15 @@ joined.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Union
 
 import numpy as np
 import torch
 
+from rlpyt.models.autocast import Autocast
 from rlpyt.models.conv2d import PG_CONV, Conv2dHeadModel, ConvLayers, scaled
 from rlpyt.models.running_mean_std import NormalizedObservationModel
 from rlpyt.models.space_kinds import Box, Choices, Fields, Kind, observation_kind
@@ -70,8 +73,7 @@ class VectorEncoder(NormalizedObservationModel):
     ) -> None:
         super().__init__(box.low.shape, normalize_observation, norm_obs_clip, norm_obs_var_clip)
         self.output_size = self._obs_size
-        is_finite = bool(np.isfinite(box.low).all() and np.isfinite(box.high).all())
-        self._is_scaled = box.is_integer and is_finite and not normalize_observation
+        self._is_scaled = _has_range(box) and not normalize_observation
         if self._is_scaled:
             low, size = box.low, np.maximum(box.high - box.low, 1)
             self.register_buffer("_low", torch.as_tensor(low).float(), persistent=False)
@@ -181,10 +183,21 @@ class EncodedModel(torch.nn.Module):
         return self.model(lead.restore(features), *args, **kwargs)
 
 
+def encoded(ModelCls: Any, space: Any) -> Callable[..., EncodedModel]:
+    """Return ``ModelCls`` with an encoder of ``space``, which an Autocast contains too."""
+    EncodedCls: Any = EncodedModel
+    if isinstance(ModelCls, Autocast):
+        EncodedCls, ModelCls = replace(ModelCls, ModelCls=EncodedModel), ModelCls.ModelCls
+    return partial(EncodedCls, ModelCls, space)
+
+
 def needs_encoder(space: Any) -> bool:
-    """Return whether observations are images, choices or records, not one array of numbers."""
+    """Return whether observations are anything but one array of numbers of unit size.
+
+    They are images, choices, records, or integers between finite bounds, such as bytes.
+    """
     kind = observation_kind(space)
-    return not isinstance(kind, Box) or _is_image(kind)
+    return not isinstance(kind, Box) or _is_image(kind) or _has_range(kind)
 
 
 Encoder = Union[ChoiceEncoder, VectorEncoder, ImageEncoder, RecordEncoder]
@@ -220,6 +233,13 @@ def _encoder(kind: Kind, image_kwargs: dict[str, Any], normalization: dict[str, 
     if _is_image(kind):
         return ImageEncoder(kind.low.shape, **image_kwargs)
     return VectorEncoder(kind, **normalization)
+
+
+def _has_range(box: Box) -> bool:
+    """Return whether elements are integers between finite bounds, other than 0 and 1."""
+    is_unit = np.all(box.low == 0) and np.all(box.high == 1)
+    is_finite = np.isfinite(box.low).all() and np.isfinite(box.high).all()
+    return bool(box.is_integer and is_finite and not is_unit)
 
 
 def _is_image(box: Box) -> bool:

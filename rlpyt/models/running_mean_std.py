@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 import torch.distributed
 
-from rlpyt.utils.tensor import LeadingDims, fold_vectors
+from rlpyt.utils.tensor import LeadingDims, as_float, fold_vectors
 
 
 class RunningMeanStdModel(torch.nn.Module):
@@ -127,6 +127,6 @@ class NormalizedObservationModel(torch.nn.Module):
         """Return normalized flat observations [T*B,size], and the leading dimensions."""
         if self.normalize_observation:
             std = self.obs_rms.var.clamp(min=self.norm_obs_var_clip).sqrt()
-            observation = (observation - self.obs_rms.mean) / std
+            observation = (as_float(observation) - self.obs_rms.mean) / std
             observation = observation.clamp(-self.norm_obs_clip, self.norm_obs_clip)
         return fold_vectors(observation, self._obs_ndim)

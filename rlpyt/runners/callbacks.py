@@ -233,13 +233,14 @@ class ResetLayers(Callback):
         self._n_resets = 0
 
     def on_start(self, runner: RunnerLike) -> None:
-        """Refuse agents of other kinds, and processes that would draw different parameters."""
-        agent = runner.agent
+        """Refuse other agents and layers, and processes that would draw different parameters."""
+        agent: Any = runner.agent
         if runner.world_size > 1 or not hasattr(agent, "reset_layers"):
             raise ValueError(
                 f"ResetLayers needs one learner of Q-values, but this run of "
                 f"{type(agent).__name__} has {runner.world_size} learners: leave it out"
             )
+        agent.find_layers(agent.model, self.layers)
 
     def on_itr(
         self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any], opt_info: Any

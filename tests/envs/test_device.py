@@ -147,6 +147,11 @@ def test_control_is_that_of_gymnasium(EnvCls, mode, monkeypatch):
                 np.testing.assert_allclose(mine, its, rtol=1e-6, atol=1e-6)
 
 
+def test_episodes_of_control_have_a_step():
+    with pytest.raises(ValueError, match="max_episode_steps=0"):
+        control.make("CartPole-v1", num_envs=1, max_episode_steps=0)
+
+
 def test_control_resets_the_environments_of_a_mask():
     env = control.TorchPendulum(3, max_episode_steps=5)
     first = env.reset(seed=4)[0]

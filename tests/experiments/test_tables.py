@@ -117,6 +117,8 @@ def test_evaluation_plays_the_game_that_is_trained_with_the_same_sticky_actions(
     [
         (("dqn", "pong"), "atari_dqn/dqn", "pong"),
         (("rainbow", "SpaceInvaders"), "atari_dqn/rainbow", "space_invaders"),
+        (("pqn", "pong"), "atari_dqn/pqn", "pong"),
+        (("sac_discrete", "pong"), "atari_dqn/sac_discrete", "pong"),
         (("dqn", "CartPole-v1"), "generic/dqn", "CartPole-v1"),
         (("sac_v", "Pendulum-v1"), "generic/sac_v", "Pendulum-v1"),
     ],

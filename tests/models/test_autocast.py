@@ -57,6 +57,16 @@ def test_probabilities_of_atoms_are_float32_under_autocast(dtype, is_critic):
     torch.testing.assert_close(atoms.sum(-1), torch.ones(atoms.shape[:-1]), rtol=0, atol=1e-6)
 
 
+def test_convolutions_of_an_encoder_are_part_of_it():
+    spaces = EnvSpaces(IntBox(0, 256, (3, 12, 12), dtype="uint8"), IntBox(0, 2))
+    agent = MlpDqnAgent(ModelCls=Autocast(MlpDqnModel))
+    agent.initialize(spaces)
+    seen = []
+    agent.model.encoder.conv.register_forward_hook(lambda *call: seen.append(call[2].dtype))
+    q = agent.model(torch.zeros(2, 3, 12, 12, dtype=torch.uint8), None, None)
+    assert (seen, q.dtype) == ([torch.bfloat16], torch.float32)
+
+
 def test_acting_keeps_full_precision():
     low, full = pair(MujocoFfModel)
     for x, y in zip(low.eval()(*INPUTS), full.eval()(*INPUTS), strict=True):

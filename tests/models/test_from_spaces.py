@@ -118,6 +118,12 @@ class TestEncoders:
         features, _ = make_encoder(IntBox(0, 3))(torch.tensor([2, 0]))
         assert features.tolist() == [[0, 0, 1], [1, 0, 0]]
 
+    def test_flags_are_normalized(self):
+        space = wrapped(spaces.Box(0, 1, (2,), bool))
+        encoder = make_encoder(space, normalize_observation=True)
+        encoder.update_obs_rms(torch.tensor([[True, False], [False, False]]))
+        assert encoder(torch.tensor([[True, False]]))[0][0, 0] == 1
+
     @pytest.mark.parametrize("dtype", ["uint8", "int64"])
     def test_bounded_integers_are_scaled(self, dtype):
         space = IntBox(10, 21, (2,), dtype=dtype)

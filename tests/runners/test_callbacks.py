@@ -10,9 +10,11 @@ import torch
 from rlpyt.agents.dqn.mlp_agent import MlpCatDqnAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.envs.toy import Counter
+from rlpyt.models.encoders import EncodedModel
 from rlpyt.runners.callbacks import Callback, ResetLayers
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.spaces.int_box import IntBox
 from tests.contracts.test_compile import Graphs
 
 
@@ -39,7 +41,7 @@ class Watch(Callback):
         )
 
 
-def run(*callbacks: Callback, **kwargs: Any) -> Any:
+def run(*callbacks: Callback, EnvCls: Any = Counter, **kwargs: Any) -> Any:
     """40 updates of a small noisy Rainbow, two in an iteration."""
     runner = MinibatchRl(
         algo=CategoricalDQN(
@@ -54,7 +56,7 @@ def run(*callbacks: Callback, **kwargs: Any) -> Any:
         agent=MlpCatDqnAgent(
             n_atoms=3, model_kwargs={"hidden_sizes": [8, 8], "dueling": True, "noisy": True}
         ),
-        sampler=SerialSampler(Counter, {}, batch_T=4, batch_B=2, max_decorrelation_steps=0),
+        sampler=SerialSampler(EnvCls, {}, batch_T=4, batch_B=2, max_decorrelation_steps=0),
         n_steps=168,
         log_interval_steps=168,
         seed=0,
@@ -95,6 +97,28 @@ def test_the_head_is_new_and_the_optimizer_has_forgotten_it(compiles: bool) -> N
         assert all(len(sigma.unique()) == 1 for sigma in sigmas)  # As at the start.
         heads.append(torch.cat([found["model"][x].flatten() for x in names]))
     assert not torch.equal(*heads)
+
+
+class WholeCounter(Counter):
+    """Its count is an integer between bounds, for which models have an encoder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._observation_space = IntBox(0, 5, (1,), dtype="int64")
+
+
+def test_the_head_behind_an_encoder() -> None:
+    # Such models have no layer of this name, and the run ended at the first reset.
+    watch = Watch()
+    runner = run(ResetLayers(interval_updates=16), watch, EnvCls=WholeCounter)
+    assert isinstance(runner.agent.model, EncodedModel)
+    heads = {
+        found["updates"]: torch.cat(
+            [x.flatten() for name, x in found["model"].items() if ".head." in name]
+        )
+        for found in watch.found
+    }
+    assert (heads[14] - heads[12]).abs().max() < 0.01 < (heads[16] - heads[14]).abs().max()
 
 
 def test_resets_are_counted_in_the_state() -> None:

@@ -265,6 +265,10 @@ def test_an_error_without_a_message_is_reproduced(is_module, tmp_path, monkeypat
     (tmp_path / "bundle.json").write_text(json.dumps(content))
     assert reproduce([str(tmp_path)]) == 0
     assert "Reproduced: the same error." in capsys.readouterr().out
+    script.write_text("import sys\nsys.exit(0)")  # As the command ends.
+    sys.modules.pop(script.stem, None)
+    assert reproduce([str(tmp_path)]) == 1
+    assert "Not reproduced: the program ended without an error." in capsys.readouterr().out
 
 
 def test_a_directory_that_is_no_bundle(tmp_path, capsys):

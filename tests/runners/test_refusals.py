@@ -195,7 +195,7 @@ def test_settings_of_checkpoints_and_callbacks(call, words):
     [
         (None, DivergenceGuard(goes_back=True), "checkpoints to go back to", ValueError),
         (A2C(), ResetLayers(), "ResetLayers needs one learner of Q-values", ValueError),
-        (None, ResetLayers(1, layers=["tail"]), "tail", AttributeError),
+        (None, ResetLayers(1, layers=["tail"]), "layers tail DqnModel has head", ValueError),
     ],
 )
 def test_callbacks_that_do_not_fit_the_run(algo, callback, words, error):

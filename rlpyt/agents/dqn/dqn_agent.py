@@ -13,6 +13,7 @@ from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.core.masks import mask_values
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
+from rlpyt.models.encoders import EncodedModel
 from rlpyt.models.noisy import draw_noise, is_noisy, remove_noise
 from rlpyt.models.space_kinds import check_one_choice
 from rlpyt.models.utils import fitting_state_dict
@@ -108,24 +109,36 @@ class DqnAgent(EpsilonGreedyAgentMixin, BaseAgent):
         """Give layers new initial parameters, the same ones in both networks.
 
         Args:
-            names: names of submodules of the model, such as "head".
+            names: names of layers, see :meth:`find_layers`.
 
         Returns:
             Parameters of these layers in the model.
+        """
+        models = [self.model, self.target_model] if self.has_target else [self.model]
+        new = self.find_layers(self.build_network("model"), names)
+        layers = [self.find_layers(model, names) for model in models]
+        for one, *others in zip(new, *layers):
+            for layer in others:
+                layer.load_state_dict(one.state_dict())
+        return [parameter for layer in layers[0] for parameter in layer.parameters()]
+
+    def find_layers(self, model: torch.nn.Module, names: Sequence[str]) -> list[torch.nn.Module]:
+        """Return submodules of a model by their names, such as "head".
+
+        Where the model has an encoder of observations, they are those of the model behind it.
 
         Raises:
-            AttributeError: if the model has no such submodule.
+            ValueError: if there is no such submodule.
         """
-        new = self.build_network("model")
-        models = [self.model, self.target_model] if self.has_target else [self.model]
-        parameters: list[torch.nn.Parameter] = []
-        for name in names:
-            state = new.get_submodule(name).state_dict()
-            layers = [model.get_submodule(name) for model in models]
-            for layer in layers:
-                layer.load_state_dict(state)
-            parameters += layers[0].parameters()
-        return parameters
+        behind: Any = model.model if isinstance(model, EncodedModel) else model
+        known = dict(behind.named_modules())
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            children = ", ".join(name for name, _ in behind.named_children())
+            raise ValueError(
+                f"layers has {unknown}, but {type(behind).__name__} has {children} and their parts"
+            )
+        return [known[name] for name in names]
 
     def _load_initial_state(self, state_dict: Mapping[str, Any]) -> None:
         self.load_state_dict(state_dict)

@@ -27,7 +27,8 @@ NORMALIZED_MODELS = (MlpDqnModel, AtariDqnModel, MlpR2d1Model, AtariR2d1Model)
 class PqnAgent(DqnAgent):
     """:class:`DqnAgent` without a target network, which records the greatest value of each step.
 
-    Layers of the library's models are normalized unless ``model_kwargs`` has ``layer_norm=False``.
+    Layers of the library's models are normalized unless ``model_kwargs`` has ``layer_norm=False``;
+    for those of an encoder of images, ``image_kwargs`` in it has ``layer_norm``.
 
     Source: Gallici et al. 2024, arXiv:2407.04811.
     """

@@ -102,9 +102,15 @@ class DdpgAgent(ActorCriticAgent):
     def _build_models(self) -> None:
         super()._build_models()
         for name in self.network_names[1:]:
-            state_dict = getattr(self, f"initial_{name}_state_dict")
-            if state_dict is not None:
+            state_dict = getattr(self, argument := f"initial_{name}_state_dict")
+            if state_dict is None:
+                continue
+            try:
                 self._load_with_target(name, state_dict)
+            except (RuntimeError, KeyError) as error:
+                raise ValueError(
+                    f"{argument} does not fit {type(self).__name__}: {error}"
+                ) from error
 
     def _load_initial_state(self, state_dict: Mapping[str, Any]) -> None:
         if "model" not in state_dict:

@@ -1,10 +1,10 @@
 """MinAtar games: Atari games on a grid of 10 x 10, whose runs take minutes to hours on one CPU.
 
-MinAtar has sticky actions, with probability 0.1. Sizes and rates follow Young and Tian 2019,
-arXiv:1903.03176, where the paper has them. Their results are for version ``-v0``, with all six
-actions, which the entries ``young_tian_dqn`` and ``ppo`` use; version ``-v1`` has only the actions
-that the game needs. Episodes of evaluation end after 10,000 steps, since a good agent may never
-lose.
+MinAtar has sticky actions, with probability 0.1. Convolutions and rates follow Young and Tian 2019,
+arXiv:1903.03176; ``young_tian_dqn`` has all of their settings. Their results are for version
+``-v0``, with all six actions, which the entries ``young_tian_dqn`` and ``ppo`` use; version ``-v1``
+has only the actions that the game needs. Episodes of evaluation end after 10,000 steps, since a
+good agent may never lose.
 """
 
 import torch

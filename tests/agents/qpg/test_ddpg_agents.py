@@ -50,6 +50,8 @@ class TestNetworks:
         assert equal(agent.q_model, source.q_model)
         with pytest.raises(ValueError, match=r"\['initial_q_model_state_dict'\] the state of one"):
             made(initial_model_state_dict=state, initial_q_model_state_dict=state["q_model"])
+        with pytest.raises(ValueError, match="initial_q_model_state_dict does not fit DdpgAgent"):
+            made(initial_q_model_state_dict=state["model"])
 
 
 class TestForward:

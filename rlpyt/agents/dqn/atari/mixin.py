@@ -6,6 +6,7 @@ from typing import Any
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.core.records import EnvSpaces
+from rlpyt.models.space_kinds import array_shape
 
 
 class AtariMixin(BaseAgent):
@@ -14,6 +15,6 @@ class AtariMixin(BaseAgent):
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
         """Return ``image_shape`` [C,H,W] and ``output_size``, the number of actions."""
         return {
-            "image_shape": env_spaces.observation.shape,
+            "image_shape": array_shape(type(self).__name__, env_spaces.observation),
             "output_size": env_spaces.action.n,
         }

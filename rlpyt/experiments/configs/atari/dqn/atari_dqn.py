@@ -7,9 +7,28 @@ from rlpyt.experiments.sweeps.variant import Config, changed
 
 configs: dict[str, Config] = {}
 
-configs["dqn"] = dict(
-    roles=dict(algo="dqn", env="atari"),
+_GAME: Config = dict(
+    roles=dict(env="atari"),
     agent={},
+    algo={},
+    env=dict(game="pong", episodic_lives=True),
+    eval_env=dict(game="pong", episodic_lives=False, horizon=int(27e3)),
+    model={},
+    optim={},
+    runner=dict(n_steps=50e6, log_interval_steps=1e6),
+    sampler=dict(
+        batch_T=2,
+        batch_B=16,
+        max_decorrelation_steps=1000,
+        eval_n_envs=4,
+        eval_max_steps=int(125e3),
+        eval_max_trajectories=100,
+    ),
+)
+
+configs["dqn"] = changed(
+    _GAME,
+    roles=dict(algo="dqn"),
     algo=dict(
         discount=0.99,
         batch_size=128,
@@ -21,19 +40,7 @@ configs["dqn"] = dict(
         double_dqn=False,
         prioritized_replay=False,
     ),
-    env=dict(game="pong", episodic_lives=True),
-    eval_env=dict(game="pong", episodic_lives=False, horizon=int(27e3)),
     model=dict(dueling=False),
-    optim={},
-    runner=dict(n_steps=50e6, log_interval_steps=1e6),
-    sampler=dict(
-        batch_T=2,
-        batch_B=16,
-        max_decorrelation_steps=1000,
-        eval_n_envs=4,
-        eval_max_steps=int(125e3),
-        eval_max_trajectories=100,
-    ),
 )
 
 # Extensions, one at a time and together.
@@ -62,6 +69,7 @@ configs["rainbow"] = changed(
         pri_alpha=0.5,
     ),
     model=dict(noisy=True),
+    optim=dict(eps=1.5e-4),
 )
 # Dabney et al. 2018, arXiv:1710.10044 and arXiv:1806.06923.
 configs["qr_dqn"] = changed(
@@ -79,6 +87,42 @@ configs["rmsprop"] = changed(
     algo=dict(learning_rate=2.5e-4, OptimCls=torch.optim.RMSprop),
     optim=dict(alpha=0.95, eps=1e-6),
     runner=dict(n_steps=15e6),
+)
+
+# The settings of the authors, Gallici et al. 2024, arXiv:2407.04811.
+configs["pqn"] = changed(
+    _GAME,
+    roles=dict(algo="pqn"),
+    agent=dict(eps_final=0.001),
+    algo=dict(
+        discount=0.99,
+        learning_rate=2.5e-4,
+        q_lambda=0.65,
+        minibatches=32,
+        epochs=2,
+        OptimCls=torch.optim.RAdam,
+        clip_grad_norm=10,
+        eps_steps=5e6,
+        linear_lr_schedule=False,
+    ),
+    sampler=dict(batch_T=32, batch_B=128),
+)
+# The settings of the author, Christodoulou 2019, arXiv:1910.07207.
+configs["sac_discrete"] = changed(
+    _GAME,
+    roles=dict(algo="sac_discrete"),
+    algo=dict(
+        discount=0.99,
+        batch_size=64,
+        learning_rate=3e-4,
+        min_steps_learn=int(2e4),
+        replay_size=int(1e6),
+        replay_ratio=16,
+        target_update_tau=1,
+        target_update_interval=2000,
+        n_step_return=1,
+        target_entropy_fraction=0.98,
+    ),
 )
 
 # Shorter runs.
