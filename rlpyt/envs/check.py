@@ -16,6 +16,8 @@ from rlpyt.core.rows import as_element, warn_of_unscaled_images
 from rlpyt.utils.seed import set_envs_seeds
 from rlpyt.utils.types import NDArray, Nested
 
+WRAPPED = "for one of gymnasium, call check_env(lambda: GymEnvWrapper(MyEnv()))"
+
 
 def check_env(make_env: Callable[[], Any], n_steps: int = 200, seed: int = 0) -> None:
     """Play random episodes and check the results against the rules of ``Env``.
@@ -31,8 +33,11 @@ def check_env(make_env: Callable[[], Any], n_steps: int = 200, seed: int = 0) ->
         seed: seed of the environment and of the actions.
 
     Raises:
+        TypeError: if ``make_env`` is an environment.
         ValueError: if a rule is broken; the message names it.
     """
+    if not callable(make_env):
+        raise TypeError(f"make_env={make_env!r} is no function: {WRAPPED}")
     global_state = np.random.get_state()
     try:
         with closing(make_env()) as env:
@@ -66,6 +71,8 @@ def _actions(make_env: Callable[[], Any], seed: int, n_steps: int) -> list[Any]:
 
 def _check_spaces(env: EnvLike) -> None:
     """Check that samples and null values have one signature, and null values draw no numbers."""
+    if not hasattr(env, "spaces"):
+        raise ValueError(f"{type(env).__name__} is no environment of the library: {WRAPPED}")
     for space in env.spaces:
         if space is env.observation_space and _is_unbounded(space):
             continue  # Observations are never sampled.

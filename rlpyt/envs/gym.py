@@ -363,6 +363,8 @@ def register_ids(env_id: str) -> None:
         if isinstance(EnvCls, type) and issubclass(EnvCls, gym.Env):
             gym.registry.pop(name, None)  # Perhaps of another module.
             gym.register(name, entry_point=env_id)
+        elif EnvCls is not None or name not in gym.registry:
+            raise ValueError(f"id={env_id!r}: {module} has no class {name} of gymnasium.Env")
         return
     namespace = env_id.partition("/")[0]
     package, _ = _EXTRAS.get(namespace, (None, ""))

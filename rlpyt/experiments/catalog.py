@@ -424,6 +424,11 @@ def find_environment(name: str) -> tuple[str, dict[str, str]]:
                 f"{cls.__module__}:{cls.__qualname__}"
             )
         return name, {}
+    if re.fullmatch(r"([A-Za-z_]\w*\.)+[A-Za-z_]\w*", name):
+        raise ValueError(
+            f"unknown environment {name!r}: Python finds no module {package!r}; start where it is, "
+            "or install its package"
+        )
     if find_spec("ale_py") is None and re.fullmatch(r"[a-z0-9_]+", name):
         raise ValueError(
             f"unknown environment {name!r}; if it is an Atari game: pip install 'rlpyt[atari]'"

@@ -14,7 +14,14 @@ import torch
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.statistics import HasStatistics, Statistics
 from rlpyt.envs.statistics import freeze_statistics
-from rlpyt.experiments.catalog import environment_ids, load, located, targets, vector_sampler
+from rlpyt.experiments.catalog import (
+    environment_ids,
+    load,
+    located,
+    names,
+    targets,
+    vector_sampler,
+)
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
 from rlpyt.experiments.results.runs import read_params
 from rlpyt.experiments.settings import SECTIONS, checked, parameters, with_roles
@@ -93,8 +100,10 @@ def find_snapshot(path: str | Path) -> Path:
             raise FileNotFoundError(f"{path} has no snapshot (params.pkl or itr_*.pkl){hint}")
         path = files[-1]
     if not path.is_file():
+        in_zoo = f"zoo:{path}, " if str(path) in names("zoo") else ""
         raise FileNotFoundError(
-            f"path={str(path)!r} does not exist: give the directory of a run, or a snapshot in it"
+            f"path={str(path)!r} does not exist: give {in_zoo}the directory of a run, or a "
+            "snapshot in it"
         )
     return path
 
@@ -117,7 +126,9 @@ def load_state(agent: AgentLike, snapshot: Mapping[str, Any]) -> None:
     try:
         agent.load_state_dict(snapshot["agent_state_dict"])
     except (RuntimeError, KeyError) as error:
-        raise ValueError(f"the snapshot is of another agent: {error}") from error
+        raise ValueError(
+            f"the snapshot is of another agent, or of an environment with other spaces: {error}"
+        ) from error
 
 
 def evaluate(
@@ -175,10 +186,19 @@ def with_statistics(env: Any, statistics: Statistics) -> Any:
 
 
 def statistics(infos: Sequence[Any]) -> dict[str, dict[str, float]]:
-    """Return mean, standard deviation, minimum, median and maximum of every statistic."""
+    """Return mean, standard deviation, minimum, median and maximum of every statistic.
+
+    The mean of ``SuccessRate`` is that of training: of the episodes that have ``is_success``.
+    """
+    columns = {
+        name: [info[name] for info in infos] for name in infos[0] if not name.startswith("_")
+    }
+    successes = [info["_is_success"] for info in infos if "_is_success" in info]
+    if successes:
+        columns["SuccessRate"] = successes
     table = {}
-    for name in [name for name in infos[0] if not name.startswith("_")]:
-        x = np.array([info[name] for info in infos], dtype=float)
+    for name, numbers in columns.items():
+        x = np.array(numbers, dtype=float)
         std = x.std(ddof=1) if len(x) > 1 else np.nan
         values = map(float, (x.mean(), std, x.min(), np.median(x), x.max()))
         table[name] = dict(zip(("mean", "std", "min", "median", "max"), values))

@@ -280,7 +280,7 @@ def exploration_never_ends(log: Log) -> Symptom:
 
 # In the order of a report: what causes other symptoms comes first.
 RULES: dict[Callable[[Log], Symptom], str] = {
-    too_few_updates: "a larger replay_ratio, or more epochs; min_steps_learn below the steps",
+    too_few_updates: "more epochs (PPO); a larger replay_ratio, an early min_steps_learn (replay)",
     episodes_of_the_wrong_length: "look at terminated, truncated and time limits of environments",
     rewards_never_differ: "look at the rewards of the environment, and at wrappers; ppo_rnd",
     observations_never_differ: "look at the observations of the environment, and at wrappers",
@@ -302,7 +302,7 @@ RULES: dict[Callable[[Log], Symptom], str] = {
     return_falls: "look for a wrong sign, of rewards or in a loss; a lower learning rate",
     policy_collapsed: "a lower learning rate, decaying; a larger entropy_loss_coeff; target_kl",
     values_explain_nothing: "look whether observations show what rewards depend on",
-    exploration_never_ends: "fewer eps_steps; less noise; look whether actions have effects",
+    exploration_never_ends: "look whether actions have effects; fewer eps_steps (DQN); less noise",
 }
 
 

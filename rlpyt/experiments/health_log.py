@@ -113,5 +113,8 @@ def read_log(run_dir: str | Path) -> Log:
     record = file.with_name("params.json")
     log = Log(read_rows(file), dict(flat(read_params(record))) if record.exists() else {})
     if not len(log.steps):
-        raise ValueError(f"{file} has no rows: give the directory of a run with a log")
+        below = sorted(path.rglob("progress.csv")) if not file.exists() else []
+        hint = f", such as {below[0].parent}" if below else " with a log"
+        lack = "has no rows" if file.exists() else "does not exist"
+        raise ValueError(f"{file} {lack}: give the directory of a run{hint}")
     return log

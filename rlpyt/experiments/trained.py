@@ -222,6 +222,8 @@ def load(
         ValueError: if there is no such device, or if the agent or the environment is neither
             recorded nor given.
     """
+    if isinstance(agent, type):
+        raise TypeError(f"agent={agent.__name__} is a class: pass an object, {agent.__name__}(...)")
     if device is not None:
         device = existing_device("device", device, "leave it out to act on the CPU")
     if agent is None or env is None:

@@ -191,9 +191,10 @@ class LoadReplay(Callback):
             return
         algo: Any = runner.algo
         if runner.world_size > 1 or not hasattr(algo, "replay_buffer"):
+            lacks = "no replay buffer" if runner.world_size == 1 else "several learners"
             raise ValueError(
-                f"LoadReplay needs one learner with a replay buffer, but this run of "
-                f"{type(algo).__name__} has {runner.world_size} learners: leave it out"
+                f"LoadReplay fills the replay buffer of one learner, but this run of "
+                f"{type(algo).__name__} has {lacks}: leave it out"
             )
         run_dir = self.path.parent if self.path.is_file() else self.path
         is_checkpoint = (run_dir / MANIFEST).exists()

@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 from typing import NamedTuple
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -149,6 +150,14 @@ def with_space(cls):
 def test_names_the_broken_rule(make, rule):
     with pytest.raises(ValueError, match=rule):
         check_env(make, n_steps=60)
+
+
+def test_names_the_wrapper_that_gymnasium_needs():
+    env = gymnasium.make("CartPole-v1")
+    with pytest.raises(TypeError, match=r"is no function: .*GymEnvWrapper"):
+        check_env(env)
+    with pytest.raises(ValueError, match=r"OrderEnforcing|TimeLimit.*GymEnvWrapper"):
+        check_env(lambda: env)
 
 
 def test_leaves_the_global_generator_as_it_was():

@@ -636,6 +636,7 @@ def test_evaluation_of_what_is_no_run(run, tmp_path):
     assert "there are some in" in refused("evaluate", run.parent)
     assert "has no snapshot" in refused("evaluate", tmp_path)
     assert "does not exist" in refused("evaluate", tmp_path / "x")
+    assert "give zoo:ppo/CartPole-v1" in refused("evaluate", "ppo/CartPole-v1")
     assert "use '.mp4' or '.gif'" in refused("watch", run, "--video", "x.avi")
 
 

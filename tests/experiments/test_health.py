@@ -237,6 +237,9 @@ def test_the_report_has_ten_lines_at_most_and_says_what_the_log_lacks(tmp_path):
 def test_a_run_without_rows_is_refused(tmp_path):
     (tmp_path / "progress.csv").touch()
     assert "has no rows" in refused("diagnose", tmp_path)
+    (tmp_path / "run_0").mkdir()
+    (tmp_path / "progress.csv").rename(tmp_path / "run_0" / "progress.csv")
+    assert f"such as {tmp_path / 'run_0'}" in refused("diagnose", tmp_path)
     assert len(read_log(DEAD).steps) == 37
 
 

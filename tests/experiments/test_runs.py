@@ -159,6 +159,30 @@ def test_a_class_that_no_module_has_belongs_to_this_program(tmp_path):
         run.evaluate(1)
 
 
+class Lucky(Bandit):
+    def step(self, action):
+        *result, info = super().step(action)
+        return (*result, {**info, "is_success": True})
+
+
+def test_evaluation_has_the_rate_of_successes(tmp_path):
+    run = rlpyt.train("a2c", Lucky, steps=40, log_dir=tmp_path, batch_T=5, batch_B=2)
+    assert run.evaluate(3)["SuccessRate"]["mean"] == 1
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        ("no_module.MyEnv", "finds no module 'no_module'"),
+        ("rlpyt.envs.toy:MyEnv", "rlpyt.envs.toy has no class MyEnv"),
+        ("rlpyt.envs.toy:Counter", "rlpyt.envs.toy has no class Counter of gymnasium.Env"),
+    ],
+)
+def test_a_class_that_is_not_there_is_named(env, words, tmp_path):
+    with pytest.raises(ValueError, match=words):
+        rlpyt.train("a2c", env, steps=40, log_dir=tmp_path)
+
+
 @pytest.mark.parametrize("resume", [False, True])
 def test_an_interrupted_run_is_returned(tmp_path, resume):
     class Interrupt(Callback):

@@ -158,6 +158,10 @@ def test_what_does_not_fit_is_refused(tmp_path):
     saved(MlpDqnAgent(), env, tmp_path)
     with pytest.raises(ValueError, match="params.json"):
         rlpyt.load(tmp_path)
+    with pytest.raises(TypeError, match=r"MlpDqnAgent is a class: pass an object"):
+        rlpyt.load(tmp_path, MlpDqnAgent, env)
+    with pytest.raises(ValueError, match="of an environment with other spaces"):
+        rlpyt.load(tmp_path, MlpDqnAgent(), gymnasium.make("Acrobot-v1"))
     agent = rlpyt.load(tmp_path, MlpDqnAgent(), env)
     with pytest.raises(ValueError, match="device is 'cuda:99'.*leave it out"):
         rlpyt.load(tmp_path, MlpDqnAgent(), env, device=99)

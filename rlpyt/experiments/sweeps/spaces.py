@@ -23,6 +23,7 @@ import numpy as np
 from rlpyt.experiments.sweeps.variant import Config, VariantLevel, make_variants, merged
 
 Path = tuple[str, ...]
+N_TRIES = 100  # Draws for each variant, after which all elements of a small space were found.
 
 
 @dataclass(frozen=True)
@@ -129,11 +130,12 @@ def _dir_name(path: Path, value: Any) -> str:
 def random_variants(
     space: Space, n_variants: int, seed: int, base: Mapping[str, Any] | None = None
 ) -> tuple[list[Config], list[str]]:
-    """Return random draws from a space; the same seed gives the same draws.
+    """Return random draws from a space, all different; the same seed gives the same draws.
 
     Args:
         space: distribution of each setting.
-        n_variants: number of draws; a larger number begins with the same draws.
+        n_variants: number of draws, fewer if the space has fewer elements; a larger number begins
+            with the same draws.
         seed: seed of the draws.
         base: settings that are the same in all variants.
 
@@ -141,8 +143,10 @@ def random_variants(
         The variants as nested dicts, and the log directory of each.
     """
     rng = np.random.default_rng(seed)
-    variants = [
-        variant_of({path: one.draw(rng) for path, one in space.items()}, base)
-        for _ in range(n_variants)
-    ]
-    return variants, [f"draw_{n:04}" for n in range(n_variants)]
+    draws: dict[str, Config] = {}
+    for _ in range(n_variants * N_TRIES):
+        draw = {path: one.draw(rng) for path, one in space.items()}
+        draws.setdefault(repr(draw), variant_of(draw, base))
+        if len(draws) == n_variants:
+            break
+    return list(draws.values()), [f"draw_{n:04}" for n in range(len(draws))]

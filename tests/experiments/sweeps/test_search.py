@@ -80,6 +80,10 @@ def test_random_draws():
     assert log_dirs[:2] == ["draw_0000", "draw_0001"]
     assert random_variants(space, 2, 3, {"algo": {"fixed": 1}})[0] == variants[:2]
     assert random_variants(space, 2, 4)[0] != variants[:2]
+    kinds = {("model", "kind"): Choice(["a", None]), ("algo", "m"): Integer(3, 4)}
+    few, few_dirs = random_variants(kinds, 20, seed=0)  # Each once: all have the same seeds.
+    assert len(few) == len(few_dirs) == 4
+    assert all(few.count(variant) == 1 for variant in few)
     lrs = np.array([v["algo"]["lr"] for v in variants])
     assert lrs.min() >= 1e-4
     assert lrs.max() <= 1e-1
