@@ -57,7 +57,7 @@ def _gae_on_device(
     return_dest: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute :func:`_gae` of tensors on an accelerator, by :func:`_discounted_sums`."""
-    _check_targets(reward=reward, value=value, bootstrap_value=bootstrap_value)
+    check_targets(reward=reward, value=value, bootstrap_value=bootstrap_value)
     values = value.double()
     last = torch.broadcast_to(bootstrap_value.double(), values[:1].shape)
     continues = (done == 0).double()
@@ -72,7 +72,8 @@ def _gae_on_device(
     )
 
 
-def _check_targets(**tensors: torch.Tensor) -> None:
+def check_targets(**tensors: torch.Tensor) -> None:
+    """Raise ``ValueError`` if a tensor is part of a graph."""
     for name, x in tensors.items():
         if x.requires_grad:
             raise ValueError(f"{name} requires grad, but returns are targets: pass {name}.detach()")
@@ -375,7 +376,7 @@ def vtrace(
             f"ratio, reward, value and done have the shapes {[*map(list, shapes)]}: give all as "
             "[T,B]"
         )
-    _check_targets(ratio=ratio, reward=reward, value=value, bootstrap_value=bootstrap_value)
+    check_targets(ratio=ratio, reward=reward, value=value, bootstrap_value=bootstrap_value)
     weight, rewards, values = ratio.double(), reward.double(), value.double()
     last = torch.broadcast_to(bootstrap_value.double(), values[:1].shape)
     later = discount * (done == 0).double()
@@ -406,8 +407,7 @@ def as_rows(name: str, array: Any, shape: tuple[int, ...] | None = None) -> NDAr
         ValueError: if the shape differs, or a tensor is part of a graph (returns are targets).
     """
     if isinstance(array, torch.Tensor):
-        if array.requires_grad:
-            raise ValueError(f"{name} requires grad, but returns are targets: pass {name}.detach()")
+        check_targets(**{name: array})
         # numpy has no bfloat16.
         array = (array.float() if array.dtype == torch.bfloat16 else array).cpu().numpy()
     rows = np.asarray(array)

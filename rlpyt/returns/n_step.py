@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.returns.advantages import as_flag_rows, as_float_rows, like
+from rlpyt.returns.advantages import as_flag_rows, as_float_rows, check_targets, like
 from rlpyt.utils.jit import jit
 from rlpyt.utils.types import Array, NDArray
 
@@ -49,8 +49,7 @@ def _n_step_on_device(
     reward: Any, done: Any, n_windows: int, n_step: int, discount: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute :func:`_n_step` of tensors on an accelerator, for all windows at once."""
-    if reward.requires_grad:
-        raise ValueError("reward requires grad, but returns are targets: pass reward.detach()")
+    check_targets(reward=reward)
     total = torch.zeros_like(reward[:n_windows], dtype=torch.float64)
     ended = torch.zeros_like(done[:n_windows], dtype=torch.bool)
     weight = 1.0

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from rlpyt.agents.dqn.atari.mixin import AtariMixin
+from rlpyt.agents.dqn.mlp_agent import MlpMixin
 from rlpyt.agents.qpg.actor_critic import ActorCriticAgent
 from rlpyt.core.masks import is_allowed, mask_values
 from rlpyt.core.records import AgentStep, EnvSpaces
@@ -20,7 +21,7 @@ from rlpyt.utils.types import Nested
 AgentInfo = namedarraytuple("AgentInfo", ["dist_info"])
 
 
-class DiscreteSacAgent(ActorCriticAgent):
+class DiscreteSacAgent(MlpMixin, ActorCriticAgent):
     """Soft actor-critic agent for one discrete action, for observations of any kind.
 
         pi(a|s) = softmax of model(s)
@@ -63,13 +64,6 @@ class DiscreteSacAgent(ActorCriticAgent):
         self.q_model_kwargs = self.model_kwargs if q_model_kwargs is None else q_model_kwargs
 
     # --- Set-up ------------------------------------------------------------------------------
-
-    def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
-        """Return ``observation_shape`` and ``output_size``, the number of actions."""
-        return {
-            "observation_shape": env_spaces.observation.shape,
-            "output_size": env_spaces.action.n,
-        }
 
     def build_network(self, name: str) -> Any:
         if name in ("q1_model", "q2_model"):

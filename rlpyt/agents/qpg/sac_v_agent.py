@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import torch
@@ -11,13 +10,12 @@ from rlpyt.agents.qpg.sac_agent import (
     MAX_LOG_STD as MAX_LOG_STD,
     MIN_LOG_STD as MIN_LOG_STD,
     AgentInfo as AgentInfo,
+    Models as Models,
     SoftActorCriticAgent,
 )
 from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel, VMlpModel
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
-
-Models = namedtuple("Models", ["pi", "q1", "q2", "v"])
 
 
 class SacAgent(SoftActorCriticAgent):
