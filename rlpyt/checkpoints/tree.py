@@ -17,8 +17,7 @@ import numpy as np
 import torch
 
 from rlpyt.checkpoints.arrays import is_storable
-from rlpyt.utils._array_fields import ArrayFields
-from rlpyt.utils.collections import record_class
+from rlpyt.utils.collections import ArrayFields, record_class
 from rlpyt.utils.seed import generator_state, set_generator_state
 from rlpyt.utils.types import Array
 
