@@ -12,9 +12,9 @@ import torch
 from rlpyt.algos.augmentation import BatchAugmentation, batch_augmentation
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.checks import check_fraction, check_positive, make_whole
-from rlpyt.algos.replay_buffers import make_replay_buffer, storage_device
+from rlpyt.algos.replay_buffers import make_replay_buffer, replay_buffer_class, storage_device
 from rlpyt.core.protocols import AgentLike, Stateful
-from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
+from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended, is_image, is_stack
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.buffer import leaves
@@ -291,13 +291,28 @@ class ReplayAlgorithm(RlAlgorithm):
         if not isinstance(self.replay_buffer, BaseNStepReturnBuffer):
             return text
         n_bytes = sum(array.nbytes for array in self.replay_buffer.stored_rows.values())
-        return f"{text}, {n_bytes:,} bytes"
+        text += f", {n_bytes:,} bytes"
+        observation = getattr(example, "observation", ())
+        if self.ReplayBufferCls is not None or not is_stack(observation):
+            return text
+        if is_image(observation) and self.stacking == "none":
+            text += "; images are stored whole, since they are no stacks of successive frames"
+        elif not is_image(observation):
+            text += (
+                "; if the observations [C,H,W] are stacks of successive frames, "
+                "ReplayBufferCls=UniformReplayFrameBuffer (or PrioritizedReplayFrameBuffer) "
+                "stores each frame once"
+            )
+        return text
 
     def _select_replay_class(self, example: Nested, async_: bool) -> Any:
         """Return the class of replay buffer for entries like ``example``."""
-        raise ValueError(
-            f"{type(self).__name__} does not define a replay buffer"
-            f"{' for asynchronous mode' if async_ else ''}: pass ReplayBufferCls"
+        return replay_buffer_class(
+            sequences=self.trains_on_sequences,
+            time_limits=self.bootstrap_timelimit and "timeout" in fields_of(example),
+            frames=is_image(example.observation) and self.stacking != "none",
+            prioritized=self.prioritized_replay,
+            async_=async_,
         )
 
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:

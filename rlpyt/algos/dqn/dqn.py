@@ -12,14 +12,8 @@ from rlpyt.algos._optim import with_defaults
 from rlpyt.algos.checks import check_fraction, check_positive
 from rlpyt.algos.losses import huber_td_loss, masked_mean, n_step_target
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out
-from rlpyt.algos.replay_buffers import replay_buffer_class
 from rlpyt.core.protocols import AgentLike
-from rlpyt.core.records import (
-    BatchSpec,
-    SamplesToBuffer as SamplesToBuffer,
-    is_image as is_image,
-    is_stack as is_stack,
-)
+from rlpyt.core.records import BatchSpec, SamplesToBuffer as SamplesToBuffer
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import Nested
 
@@ -160,15 +154,6 @@ class DQN(ReplayAlgorithm):
         if self.prioritized_replay:
             self.pri_beta_itr = max(1, int(self.pri_beta_steps // self.steps_per_itr))
 
-    def _select_replay_class(self, example: Nested, async_: bool) -> Any:
-        return replay_buffer_class(
-            sequences=self.trains_on_sequences,
-            time_limits=self.bootstrap_timelimit and "timeout" in example._fields,
-            frames=is_image(example.observation) and self.stacking != "none",
-            prioritized=self.prioritized_replay,
-            async_=async_,
-        )
-
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
         kwargs = super()._replay_kwargs(example, batch_spec)
         if self.prioritized_replay:
@@ -177,21 +162,6 @@ class DQN(ReplayAlgorithm):
             if self.default_priority is not None:  # The constructor of a subclass may lack it.
                 kwargs["default_priority"] = self.default_priority
         return kwargs
-
-    def _describe_replay(self, example: Nested) -> str:
-        text = super()._describe_replay(example)
-        observation = getattr(example, "observation", ())
-        if self.ReplayBufferCls is not None or not is_stack(observation):
-            return text
-        if is_image(observation) and self.stacking == "none":
-            text += "; images are stored whole, since they are no stacks of successive frames"
-        elif not is_image(observation):
-            text += (
-                "; if the observations [C,H,W] are stacks of successive frames, "
-                "ReplayBufferCls=UniformReplayFrameBuffer (or PrioritizedReplayFrameBuffer) "
-                "stores each frame once"
-            )
-        return text
 
     # --- One update --------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from rlpyt.algos._optim import load_optimizer_state
 from rlpyt.algos.losses import n_step_target
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out
-from rlpyt.algos.replay_buffers import replay_buffer_class
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import SamplesToBuffer
 from rlpyt.models.batch_renorm import BatchRenorm, renorm_layers, running_statistics
@@ -70,13 +69,6 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
     def named_optimizers(self) -> dict[str, Any]:
         """Return a dictionary of the optimizers, with the keys of :meth:`optim_state_dict`."""
         raise NotImplementedError(f"{type(self).__name__} does not define named_optimizers()")
-
-    def _select_replay_class(self, example: Nested, async_: bool) -> Any:
-        return replay_buffer_class(
-            async_=async_,
-            sequences=self.trains_on_sequences,
-            time_limits="timeout" in example._fields,
-        )
 
     def run_networks(self, batch: Nested) -> torch.Tensor | None:
         if self.agent.recurrent:  # Sequences are not run again.

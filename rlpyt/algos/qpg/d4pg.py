@@ -10,7 +10,6 @@ from rlpyt.algos.checks import check_fraction
 from rlpyt.algos.dqn.cat_dqn import check_range_of_returns, warn_of_range
 from rlpyt.algos.losses import categorical_projection, categorical_td_loss
 from rlpyt.algos.qpg.ddpg import DDPG
-from rlpyt.algos.replay_buffers import replay_buffer_class
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.types import Nested
 
@@ -97,12 +96,6 @@ class D4PG(DDPG):
     def _configure_agent(self) -> None:
         super()._configure_agent()
         self.agent.give_V_min_max(self.V_min, self.V_max)
-
-    def _select_replay_class(self, example: Nested, async_: bool) -> Any:
-        if not self.prioritized_replay:
-            return super()._select_replay_class(example, async_)
-        has_timeout = "timeout" in example._fields
-        return replay_buffer_class(async_=async_, time_limits=has_timeout, prioritized=True)
 
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
         kwargs = super()._replay_kwargs(example, batch_spec)

@@ -10,6 +10,7 @@ from rlpyt.algos.qpg.sac_discrete import DiscreteSAC
 from rlpyt.core.masks import mask_values
 from rlpyt.envs import gym
 from rlpyt.envs.toy import Catch
+from rlpyt.replays.frame import FrameBufferMixin
 from tests.algos.pg.parts import Setup
 
 SETTINGS = {"batch_size": 8, "min_steps_learn": 16, "replay_size": 128}
@@ -91,6 +92,7 @@ def test_images():
     before = [p.clone() for p in run.agent.parameters()]
     run.train(0, 8)
     assert not any(map(torch.equal, before, run.agent.parameters()))
+    assert isinstance(run.algo.replay_buffer, FrameBufferMixin)  # A quarter of the memory.
 
 
 def test_networks_of_policy_and_critics_may_differ():
