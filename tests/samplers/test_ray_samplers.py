@@ -22,6 +22,7 @@ from rlpyt.processes.supervisor import WorkerError
 from rlpyt.samplers.ray.actor import packed, parameters_of
 from rlpyt.samplers.ray.async_sampler import AsyncRaySampler
 from rlpyt.samplers.ray.sampler import RaySampler
+from rlpyt.samplers.vector.sampler import VectorSampler
 from tests.contracts.test_samplers import (
     assert_same_batch,
     expected_run,
@@ -32,6 +33,7 @@ from tests.samplers.parallel_parts import (
     FaultyEnv,
     RecurrentRule,
     RuleAgent,
+    VectorOf,
     WalkEnv,
     as_dict,
     assert_equal,
@@ -121,6 +123,17 @@ def test_parameters_are_those_that_act():
 
 
 # --- The synchronous sampler ----------------------------------------------------------------------
+
+
+@full
+def test_vectors_in_actors_keep_to_the_number_of_trajectories(one_node):
+    # Each actor returned as many.
+    evaluation = dict(eval_n_envs=4, eval_max_steps=400, eval_max_trajectories=4)
+    of_vectors = dict(SamplerCls=VectorSampler, cpus_per_actor=0.5, **evaluation)
+    sampler = RaySampler(VectorOf, {}, 7, 4, **of_vectors)
+    sampler.initialize(RuleAgent(), affinity={"workers_cpus": 2}, seed=0)
+    assert 4 <= len(sampler.evaluate_agent(0)) <= 5
+    sampler.shutdown()
 
 
 # --- Faults ---------------------------------------------------------------------------------------

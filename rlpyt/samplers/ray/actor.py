@@ -142,8 +142,9 @@ class SamplingActor:
         with evaluation_streams(itr):  # Evaluation must not change training.
             give_statistics(self.sampler._all_envs[1], statistics)
             infos = collector.collect_evaluation(itr)
-        # A vector environment reports no places.
-        return self.evaluated or [((0, self.part.eval_env_ranks[0]), info) for info in infos]
+        # A vector environment reports no places: its order stands for the time.
+        rank = self.part.eval_env_ranks[0]
+        return self.evaluated or [((n, rank), info) for n, info in enumerate(infos)]
 
     def put(self, traj_info: Any, place: tuple[int, int]) -> None:
         """Keep a trajectory of an evaluation, as the queue that its collector reports to."""
