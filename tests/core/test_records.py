@@ -50,3 +50,10 @@ def test_colors_are_no_stack_of_frames():
     # Shape and type were taken for frames, and the run ended with the first batch.
     images = list(np.random.default_rng(0).integers(0, 256, (4, 3, 3, 3), dtype=np.uint8))
     assert stacking_of(images, images[0]) == "none"
+
+
+@pytest.mark.parametrize("begin", ["zeros", "repeated"])
+def test_stacks_that_keep_frames_over_a_reset_are_stored_whole(begin):
+    # The first reset alone looks like those of the others.
+    stacks = _stacks(begin)
+    assert stacking_of(stacks, stacks[2]) == "none"
