@@ -48,6 +48,8 @@ def test_neighbours_share_their_epsilon_in_alternating_sampling():
 
     agent = made(Alternating(eps_final=0.1, eps_final_min=0.01), global_B=8, env_ranks=range(8))
     assert agent.eps_final.tolist() == pytest.approx([0.01, 0.0215, 0.0464, 0.1], abs=1e-4)
+    agent.make_vec_eps(8, range(4, 8))  # Of the second of two processes.
+    assert agent.eps_final.tolist() == pytest.approx([0.0464, 0.1], abs=1e-4)
 
 
 @pytest.mark.parametrize("final_min", [None, 0.01])
