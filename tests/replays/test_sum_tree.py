@@ -185,6 +185,17 @@ def test_state_round_trip():
     np.testing.assert_array_equal(tree.sample(5)[0], other.sample(5)[0])
 
 
+def test_rows_written_since_the_sample_are_part_of_the_state():
+    # Their new entries are not those of the update.
+    tree, other = (SumTree(8, 1, 1, 1) for _ in range(2))
+    tree.advance(8)
+    tree.sample(6, unique=True)  # Rows 1 to 6.
+    tree.advance(4)
+    other.load_state_dict(tree.state_dict())
+    other.update_batch_priorities(5.0)
+    assert other.priorities[:, 0].tolist() == [1, 1, 1, 0, 0, 5, 5, 1]
+
+
 def test_propagate_diffs_adds_to_leaves_and_to_all_sums_above():
     tree = SumTree(T=6, B=1, off_backward=1, off_forward=1)
     tree.advance(5)
