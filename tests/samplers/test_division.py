@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlpyt.samplers.parallel._division import split_envs
+from rlpyt.samplers.parallel._division import Offset, share_of_worker, split_envs, worker_specs
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,15 @@ def test_shares_by_hand(B, n_workers, n_groups, sizes):
 def test_what_does_not_divide_is_refused(args, message):
     with pytest.raises(ValueError, match=message):
         split_envs(*args)
+
+
+def test_workers_of_every_action_server_have_ranks_and_seeds_of_their_own():
+    firsts = Offset(), Offset(worker=2, env=5)
+    shares = [
+        share_of_worker(spec, first, 10, {"workers_cpus": 2}, seed=1)
+        for first, sizes in zip(firsts, [(3, 2), (2, 2)])
+        for spec in worker_specs(sizes)
+    ]
+    assert [share["rank"] for share in shares] == [0, 1, 2, 3]
+    assert [i for share in shares for i in share["env_ranks"]] == list(range(10, 19))
+    assert len({share["seed"] for share in shares}) == 4
