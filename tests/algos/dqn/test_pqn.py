@@ -58,6 +58,14 @@ def test_one_iteration(recorded):
     assert torch.equal(run.agent.value(*inputs), run.agent.step(*inputs).agent_info.value)
 
 
+def test_epsilon_counts_the_steps_of_all_processes():
+    run = cartpole(eps_steps=64)
+    run.algo.initialize(
+        run.agent, 10, run.sampler.batch_spec, True, examples=run.examples, world_size=2
+    )
+    assert list(run.agent._eps_itr_min_max) == [0, 64 // (8 * 2) // 2]
+
+
 def test_schedules():
     run = cartpole(n_itr=4, learning_rate=0.1, eps_steps=32)
     rates, epsilons = [], []
