@@ -97,6 +97,32 @@ def test_first_evaluation_precedes_any_step(tmp_path):
     np.testing.assert_allclose(values(rows, "Diagnostics/CumTrainTime"), train_time)
 
 
+@pytest.mark.parametrize(("min_itr_learn", "n_trajs"), [(2, [4, 4, 4, 4]), (3, [4, 0, 4, 4])])
+def test_evaluations_go_on_with_the_last_iteration_before_training(
+    min_itr_learn, n_trajs, tmp_path
+):
+    algo = CountingAlgo()
+    algo.min_itr_learn = min_itr_learn
+    rows = train(make_runner(MinibatchRlEval, algo), tmp_path)
+    assert values(rows, "Diagnostics/Iteration") == [0, 1, 3, 5]
+    assert values(rows, "Diagnostics/TrajsInEval") == n_trajs
+
+
+def test_each_evaluation_draws_from_streams_of_its_own(tmp_path):
+    # Here training draws nothing, which would change them.
+    class Drawing(SerialSampler):
+        drawn = ()
+
+        def evaluate_agent(self, itr):
+            self.drawn = (*self.drawn, (torch.rand(()).item(), np.random.rand()))
+            return super().evaluate_agent(itr)
+
+    runner = make_runner(MinibatchRlEval)
+    runner.sampler.__class__ = Drawing
+    rows = train(runner, tmp_path)
+    assert len(set(runner.sampler.drawn)) == len(rows) > 2
+
+
 def test_filling_of_the_replay_buffer_is_logged(tmp_path):
     runner = make_runner(MinibatchRlEval)
     runner.algo.min_itr_learn = 5
