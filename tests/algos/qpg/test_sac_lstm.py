@@ -184,9 +184,9 @@ def naive_losses(run):
 
 
 CASES = [
-    {"store_rnn_state_interval": 0},
+    {"store_rnn_state_interval": 0, "warmup_T": 0},
     {"mid_batch_reset": False, "store_rnn_state_interval": 3},
-    {"recorded": True, "n_step_return": 4, "warmup_T": 0},
+    {"recorded": True, "n_step_return": 4},  # Whose numbers of steps begin after the burn-in.
 ]
 if FULL:
     CASES += [
@@ -194,6 +194,8 @@ if FULL:
         {"warmup_T": 0, "n_step_return": 1},
         {"store_rnn_state_interval": 1, "n_step_return": 3, "batch_T": 1},
         {"recorded": True},
+        {"recorded": True, "n_step_return": 4, "warmup_T": 0},
+        {"store_rnn_state_interval": 0},
     ]
 
 
