@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from rlpyt.algos.dqn.dqn import DQN, OptInfo, SamplesToBuffer
+from rlpyt.core.records import BatchSpec
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
 from rlpyt.utils.collections import record_class
@@ -28,6 +29,16 @@ def test_counts_of_updates_and_iterations(world_size):
     assert algo.min_itr_learn == 16 // 8 // world_size
     assert list(algo.agent._eps_itr_min_max) == [algo.min_itr_learn, 125 // world_size]
     assert algo.pri_beta_itr == 100 // world_size
+
+
+def test_training_starts_with_the_first_whole_transition():
+    # Two rows are behind it and one row ahead of it.
+    settings = {**SETTINGS, "min_steps_learn": 0, "n_step_return": 2}
+    spec = BatchSpec(T=1, B=2)
+    algo = initialized(DQN(**settings), batch_spec=spec)
+    assert algo.min_itr_learn == 3
+    infos = run(algo, 0, 4, lambda rng: batch(rng, spec))
+    assert [len(info.loss) for info in infos] == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize(
