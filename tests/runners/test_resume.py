@@ -256,6 +256,21 @@ def test_environments_without_a_state_are_told_of_at_the_start_and_truncated(tmp
     assert second.algo.truncated == [0, 1, 2, 3]
 
 
+def test_environments_that_begin_anew_do_not_repeat_their_episodes(tmp_path):
+    seeds = []
+
+    class Seeded(SerialSampler):
+        def initialize(self, *args, seed, **kwargs):
+            seeds.append(seed)
+            return super().initialize(*args, seed=seed, **kwargs)
+
+    for n_steps in (40, 80, 120):
+        runner = make_runner(n_steps=n_steps)
+        runner.sampler.__class__ = Seeded
+        train(runner, tmp_path, resume="auto")
+    assert len(set(seeds)) == 3
+
+
 # --- Tensorboard ----------------------------------------------------------------------------------
 
 
