@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rlpyt.agents.pg.generic import GenericFfAgent
+from rlpyt.core.records import TrajInfo
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -195,6 +196,18 @@ def test_decorrelation_does_not_depend_on_how_environments_are_grouped():
     second_pair = SerialSampler(CountEnv, long["env_kwargs"], 6, 2, max_decorrelation_steps=50)
     second_pair.initialize(agent=EchoAgent(), seed=3, rank=1, world_size=2)
     assert [env.count for env in second_pair.collector.envs] == counts[2:]
+
+
+def test_trajectories_know_what_was_observed_before_each_step_of_decorrelation():
+    class Observed(TrajInfo):
+        def step(self, observation, *args):
+            super().step(observation, *args)
+            self.seen = (*self.get("seen", ()), int(observation[0]))
+
+    long = {"env_kwargs": {"episode_steps": 1000}, "max_decorrelation_steps": 50}
+    (info,) = start(TrajInfoCls=Observed, **long)[0].traj_infos
+    assert info.seen == tuple(range(info.Length))
+    assert info.Length > 1
 
 
 def evaluation(**kwargs):
