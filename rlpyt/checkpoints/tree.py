@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from rlpyt.checkpoints.arrays import is_storable
-from rlpyt.utils.collections import ArrayFields, record_class
+from rlpyt.utils.collections import NamedArrayTuple, is_namedarraytuple_class, record_class
 from rlpyt.utils.seed import generator_state, set_generator_state
 from rlpyt.utils.types import Array
 
@@ -146,7 +146,8 @@ def _encode_value(value: Any, path: str, arrays: dict[str, Array]) -> Any:
         # Not by index, which selects within the fields of records.
         parts = [_encode_value(part, _join(path, i), arrays) for i, part in zip(steps, iter(value))]
         if names is not None:
-            kind = "record" if isinstance(value, ArrayFields) else "namedtuple"
+            is_record = is_namedarraytuple_class(type(value)) or isinstance(value, NamedArrayTuple)
+            kind = "record" if is_record else "namedtuple"
             name = getattr(value, "_typename", type(value).__name__)
             return {kind: [name, list(names), parts]}
         return parts if isinstance(value, list) else {"tuple": parts}

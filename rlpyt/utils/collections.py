@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from rlpyt.utils._array_fields import (
     RESERVED_NAMES as RESERVED_NAMES,
-    ArrayFields as ArrayFields,
+    ArrayFields,
     array_class,
     is_namedarraytuple_class as is_namedarraytuple_class,
     is_namedtuple_class as is_namedtuple_class,

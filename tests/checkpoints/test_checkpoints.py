@@ -128,10 +128,12 @@ def test_values_survive_with_their_types(tmp_path, kind):
     assert_equal(saved(tmp_path, {kind: VALUES[kind]}).load(), {kind: VALUES[kind]})
 
 
-def test_records_of_a_schema_stay_records(tmp_path):
-    record = NamedArrayTupleSchema("Seen", ["a", "b"])(a=np.arange(3), b=np.zeros(3))
+@pytest.mark.parametrize("make", [namedarraytuple, NamedArrayTupleSchema])
+def test_records_stay_records(tmp_path, make):
+    record = make("Seen", ["a", "b"])(a=np.arange(3), b=np.zeros(3))
     loaded = saved(tmp_path, {"seen": record}).load()["seen"]
     assert (type(loaded).__name__, tuple(loaded[1])) == ("Seen", (1, 0))  # Row 1 of every field.
+    assert tuple(pickle.loads(pickle.dumps(loaded))[1]) == (1, 0)  # For workers.
 
 
 def test_generators_continue(tmp_path):
