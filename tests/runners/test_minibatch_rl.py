@@ -518,6 +518,14 @@ def test_share_of_time_limits(mid_batch_reset, n_ends, n_limits):
     assert (log.n_ends, log.n_time_limits) == (n_ends, n_limits)
 
 
+def test_times_of_a_resumed_log_go_on():
+    log = RunLog()
+    log.load_state_dict({**log.state_dict(), "cum_time": 500.0, "time_since_log": 100.0})
+    row = log.measure(cum_steps=1000, updates=0, batch_size=1)
+    assert row["CumTime (s)"] == pytest.approx(500, rel=0.01)
+    assert row["StepsPerSecond"] == pytest.approx(1000 / 100, rel=0.01)
+
+
 # --- Second uses ----------------------------------------------------------------------------------
 
 
