@@ -10,6 +10,7 @@ import pickle
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import torch
@@ -45,7 +46,13 @@ def launcher_store() -> Any:
     """Connect to the store of ``torchrun``, with a separate prefix for every run."""
     global _n_runs
     _n_runs += 1
-    return _stores.PrefixStore(f"rlpyt run {_n_runs}", next(rendezvous("env://"))[0])
+    return _stores.PrefixStore(f"rlpyt run {_n_runs}", _store_of_launcher())
+
+
+@cache
+def _store_of_launcher() -> Any:
+    """Connect once: a late process would meet the store of the run before, if rank 0 hosts it."""
+    return next(rendezvous("env://"))[0]
 
 
 def _tcp_store(port: int, world_size: int, is_master: bool) -> Any:
