@@ -5,6 +5,7 @@ They are scalar tensors in double precision, so that nothing waits for the devic
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -67,8 +68,8 @@ def value_statistics(
 
         explainedVariance = 1 - Var(R - V) / Var(R)
 
-    It is at most 1, 0 for constant values, and not finite for constant returns. Only the batch of
-    this process counts.
+    It is at most 1, 0 for constant values, and NaN for constant returns. Only the batch of this
+    process counts.
 
     Args:
         agent_info: record [...]; without a field ``value`` in the shape of the returns, the result
@@ -84,10 +85,11 @@ def value_statistics(
         return {}
     error = return_ - value
     if valid is None:
-        return {"explainedVariance": 1 - error.var(correction=0) / return_.var(correction=0)}
-    unexplained = _mean_where((error - _mean_where(error, valid)) ** 2, valid)
-    variance = _mean_where((return_ - _mean_where(return_, valid)) ** 2, valid)
-    return {"explainedVariance": 1 - unexplained / variance}
+        unexplained, variance = error.var(correction=0), return_.var(correction=0)
+    else:
+        unexplained = _mean_where((error - _mean_where(error, valid)) ** 2, valid)
+        variance = _mean_where((return_ - _mean_where(return_, valid)) ** 2, valid)
+    return {"explainedVariance": 1 - unexplained / variance.where(variance > 0, math.nan)}
 
 
 def ratio_statistics(

@@ -138,6 +138,8 @@ def test_explained_variance(valid):
     # Errors 1, -1, 1, -1 have the variance 1, the returns 3.5.
     value = return_ - torch.tensor([[1.0, -1.0], [1.0, -1.0]])
     assert explained_variance(value, return_, valid).item() == pytest.approx(1 - 1 / 3.5)
+    # It was -inf, and the mean of its row with it.
+    assert explained_variance(return_, torch.ones(2, 2), valid).isnan()
 
 
 def test_explained_variance_of_valid_entries():

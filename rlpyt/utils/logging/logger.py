@@ -353,7 +353,8 @@ def record_tabular_misc_stat(key: str, values: Any, placement: str = "back") -> 
         before += "/"
     numbers = _as_array(values)
     for name, statistic in _STATISTICS.items():
-        number = float(statistic(numbers)) if numbers.size else float("nan")
+        with np.errstate(invalid="ignore"):  # The spread of infinite values is NaN.
+            number = float(statistic(numbers)) if numbers.size else float("nan")
         record_tabular(before + name + after, number)
 
 

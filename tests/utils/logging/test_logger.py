@@ -204,6 +204,13 @@ def test_misc_stat_of_nothing_or_nan_is_nan(values):
     assert all(np.isnan(value) for _, value in logger.current().rows)
 
 
+def test_misc_stat_of_infinity():
+    # Numpy warned of the standard deviation.
+    logger.record_tabular_misc_stat("x", [1.0, np.inf])
+    values = [value for _, value in logger.current().rows]
+    np.testing.assert_equal(values, [np.inf, np.nan, np.inf, 1, np.inf])
+
+
 # Tabular-only mode.
 
 
