@@ -66,6 +66,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A test finds the same random streams, settings, CPUs and log alone, and in the suite."""
     seed_all()
+    # For runs without a seed.
+    monkeypatch.setattr(seed.secrets, "randbelow", random.Random(0).randrange)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray's handler, in a fork, waits for its nodes.
     monkeypatch.setattr(seed, "seed_", None)
     cpus = os.sched_getaffinity(0)

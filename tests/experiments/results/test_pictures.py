@@ -34,6 +34,7 @@ def legend(figure):
     return [found.get_title().get_text(), *(text.get_text() for text in found.get_texts())]
 
 
+@pytest.mark.slow
 def test_all_pictures_of_two_sweeps(sweeps, tmp_path):
     output = tmp_path / "out"
     comparison, files = plot_results(sweeps, output, n_resamples=20)
