@@ -374,7 +374,15 @@ class RlAlgorithm:
 
         Returns:
             The loss and the norm of the gradients before clipping, both without gradient.
+
+        Raises:
+            ValueError: if the loss is no scalar tensor.
         """
+        if not isinstance(loss, torch.Tensor) or loss.dim():
+            raise ValueError(
+                f"the loss of {type(self).__name__} is {_described(loss)}: make it a scalar "
+                "tensor, such as a mean"
+            )
         own = self.parameters_of(optimizer)
         self._step.set_gradients(loss, own)
         return self._step_down(loss, optimizer, own if parameters is None else list(parameters))
@@ -470,13 +478,12 @@ class RlAlgorithm:
         Args:
             opt_info: record of lists.
             values: values by the names in ``opt_info_fields``: numbers, scalars, or larger tensors,
-                which are thinned to every ``opt_info_stride``-th element.
+                which are thinned to about every ``opt_info_stride``-th element.
         """
         for name in self.opt_info_fields:
             value = values.get(name)
             if isinstance(value, torch.Tensor):
-                value = value.detach()
-                value = value.reshape(-1)[:: self.opt_info_stride] if value.dim() else value
+                value = _thinned(value.detach(), self.opt_info_stride)
             if value is not None:
                 getattr(opt_info, name).append(value)
 
@@ -519,6 +526,10 @@ class RlAlgorithm:
 
     # --- State -------------------------------------------------------------------------------
 
+    def named_optimizers(self) -> dict[str, Any]:
+        """Return the optimizers whose states :meth:`optim_state_dict` has, by name."""
+        return {"optimizer": self.optimizer} if "optimizer" in vars(self) else {}
+
     def optim_state_dict(self) -> Any:
         """Return the optimizer's state for a snapshot: tensors and plain values only."""
         return self.optimizer.state_dict()
@@ -529,14 +540,56 @@ class RlAlgorithm:
         self.recompile()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to continue training from; its arrays may be shared, not copied."""
-        return {"update_counter": self.update_counter, "optimizer": self.optim_state_dict()}
+        """Return the state to continue training from; its arrays may be shared, not copied.
+
+        It includes all attributes that are networks, optimizers or schedules of learning rates.
+        """
+        return {
+            "update_counter": self.update_counter,
+            "optimizer": self.optim_state_dict(),
+            "further": {name: part.state_dict() for name, part in self._further_parts().items()},
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from the state that :meth:`state_dict` returned."""
+        """Continue from the state that :meth:`state_dict` returned.
+
+        Raises:
+            ValueError: if it has a network or optimizer that this algorithm does not have yet.
+        """
+        parts = self._further_parts()
+        if missing := sorted(state["further"].keys() - parts.keys()):
+            raise ValueError(
+                f"the checkpoint has states of {missing}, which {type(self).__name__} lacks: make "
+                "them in initialize() or make_optimizers(), before the first update"
+            )
         self.load_optim_state_dict(state["optimizer"])
+        for name, part_state in state["further"].items():
+            if isinstance(parts[name], torch.optim.Optimizer):
+                load_optimizer_state(parts[name], part_state)
+            else:
+                parts[name].load_state_dict(part_state)
         self.recompile()
         self.update_counter = state["update_counter"]
+
+    def _further_parts(self) -> dict[str, Any]:
+        """Return networks, schedules and optimizers outside :meth:`optim_state_dict`, by name."""
+        kinds = (torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
+        known = [id(optimizer) for optimizer in self.named_optimizers().values()]
+        parts = {name: x for name, x in vars(self).items() if isinstance(x, kinds)}
+        return {name: x for name, x in parts.items() if id(x) not in known}
+
+
+def _described(value: Any) -> str:
+    is_tensor = isinstance(value, torch.Tensor)
+    return f"a tensor of shape {tuple(value.shape)}" if is_tensor else repr(value)
+
+
+def _thinned(value: torch.Tensor, stride: int) -> torch.Tensor:
+    """Return about every ``stride``-th element [n], or the scalar ``value``."""
+    # The elements would all be of one column if a stride divided the number of columns.
+    while value.dim() > 1 and math.gcd(stride, max(1, value.numel())) > 1:
+        stride += 1
+    return value.reshape(-1)[::stride] if value.dim() else value
 
 
 def _numbers_of(tensors: list[torch.Tensor]) -> list[list[float]]:

@@ -29,7 +29,10 @@ class Callback:
     """
 
     def on_start(self, runner: RunnerLike) -> None:
-        """Called once everything is initialized, before anything is sampled."""
+        """Called once everything is initialized, before anything is sampled.
+
+        In a resumed run, this is after :meth:`load_state_dict`.
+        """
 
     def on_itr(
         self, runner: RunnerLike, itr: int, traj_infos: Sequence[Any], opt_info: Any

@@ -1,5 +1,6 @@
 """What research code changed in replay algorithms by copying them: each is one small method."""
 
+import copy
 from collections import namedtuple
 
 import numpy as np
@@ -233,3 +234,58 @@ def test_abstract_methods_name_their_class():
         with pytest.raises(NotImplementedError, match="Mine"):
             call()
     assert (algo.opt_info_fields, algo.bootstrap_value, algo.update_counter) == ((), False, 0)
+
+
+class WithCuriosity(DQN):
+    """Trains a network of its own, by an optimizer whose rate falls."""
+
+    def make_optimizers(self):
+        super().make_optimizers()
+        self.curiosity = torch.nn.Linear(4, 1)
+        self.curiosity_optimizer = self.make_optimizer(self.curiosity.parameters(), 0.1)
+        self.curiosity_rate = torch.optim.lr_scheduler.ExponentialLR(self.curiosity_optimizer, 0.5)
+
+    def update_networks(self, batch):
+        loss = self.curiosity(torch.ones(4)).square().sum()
+        self.minimize(loss, self.curiosity_optimizer)
+        self.curiosity_rate.step()
+        return super().update_networks(batch)
+
+
+def test_networks_optimizers_and_schedules_of_a_subclass_are_in_checkpoints():
+    # A resumed run began them anew.
+    algo = make_algo(WithCuriosity)
+    run(algo, 0, 3)
+    state = copy.deepcopy(algo.state_dict())
+    assert state["further"].keys() == {"curiosity", "curiosity_optimizer", "curiosity_rate"}
+    other = make_algo(WithCuriosity)
+    other.load_state_dict(copy.deepcopy(state))
+    torch.testing.assert_close(other.curiosity.state_dict(), algo.curiosity.state_dict())
+    assert other.curiosity_rate.last_epoch == algo.update_counter > 0
+    (group,) = other.curiosity_optimizer.param_groups
+    assert group["lr"] == 0.1 * 0.5**algo.update_counter
+    with pytest.raises(ValueError, match=r"states of \['curiosity', .*, which DQN lacks"):
+        make_algo().load_state_dict(state)
+
+
+@pytest.mark.parametrize("n_actions", [2, 4, 6, 8, 10, 20])
+def test_every_column_of_a_value_is_logged(n_actions):
+    # A stride of 8 logged the first of 2, 4 or 8 columns alone.
+    algo = make_algo()
+    algo.opt_info_fields = ("q",)
+    info = algo._get_empty_optim_info()
+    algo.record_opt_info(info, {"q": torch.arange(n_actions).expand(5, 32, n_actions)})
+    logged = algo.fetch_opt_info(info).q
+    assert set(logged) == set(range(n_actions))
+    assert len(logged) < 160 * n_actions / 7
+    counts = [logged.count(action) for action in set(logged)]
+    assert max(counts) - min(counts) <= 1
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"), [(torch.ones(3), r"shape \(3,\)"), (None, "None"), (1.5, "1.5")]
+)
+def test_a_loss_that_is_no_scalar_is_named(loss, words):
+    algo = make_algo()
+    with pytest.raises(ValueError, match=f"the loss of DQN is .*{words}.*: make it a scalar"):
+        algo.minimize(loss, algo.optimizer)

@@ -165,7 +165,7 @@ def rnd():
     plain = ours(PPO(**PPO_SETTINGS), agents[1])
     agents[1].load_state_dict(copy.deepcopy(agents[0].state_dict()))
     nets = torch.nn.ModuleList([MlpModel(DIM, [8], 4), MlpModel(DIM, [8], 4)])
-    nets.load_state_dict(setup.algo.state_dict()["bonus"]["nets"])
+    nets.load_state_dict(setup.algo.state_dict()["further"]["_bonus_nets"])
     naive = NaiveBonus(nets, 0.9, 0.01)
     theirs = [*agents[1].parameters(), *naive.predicting.parameters()]
     before = copies(theirs)
@@ -178,7 +178,7 @@ def rnd():
         agents[1].train_mode(itr)
         rewarded = samples._replace(env=env._replace(reward=env.reward + more))
         plain.algo.optimize_agent(itr, rewarded)
-    nets.load_state_dict(setup.algo.state_dict()["bonus"]["nets"])
+    nets.load_state_dict(setup.algo.state_dict()["further"]["_bonus_nets"])
     mine = [*agents[0].parameters(), *nets[0].parameters()]
     losses = {"bonus": (info.bonus, [naive.errors.mean()])}
     return Outcome(before, copies(mine), copies(theirs), losses)

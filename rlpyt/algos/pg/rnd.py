@@ -161,24 +161,15 @@ class RandomNetworkDistillation(PolicyGradientAlgo):
         self._bonus_std.update(torch.stack(sums), valid, self.agent.device)
         return bonus / self._bonus_std.std.to(bonus)
 
-    def _bonus_parts(self) -> dict[str, Any]:
-        return {
-            "nets": self._bonus_nets,
-            "optimizer": self._bonus_optimizer,
-            "seen": self._seen,
-            "std": self._bonus_std,
-        }
-
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the algorithm, including the bonus."""
-        parts = {name: part.state_dict() for name, part in self._bonus_parts().items()}
-        return {**super().state_dict(), "bonus": {**parts, "sum": self._bonus_sum}}
+        """Return the state of the algorithm, including the scale of the bonus."""
+        scale = {"std": self._bonus_std.state_dict(), "sum": self._bonus_sum}
+        return {**super().state_dict(), "bonus": scale}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from the state that :meth:`state_dict` returned."""
-        super().load_state_dict({name: x for name, x in state.items() if name != "bonus"})
-        for name, part in self._bonus_parts().items():
-            part.load_state_dict(state["bonus"][name])
+        super().load_state_dict(state)
+        self._bonus_std.load_state_dict(state["bonus"]["std"])
         self._bonus_sum = torch.as_tensor(state["bonus"]["sum"]).to(self.training_device)
 
 
