@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
 from rlpyt.processes.launch import check_cuda_after_fork
 from rlpyt.processes.primitives import Barrier
 from rlpyt.processes.supervisor import Supervisor
@@ -38,6 +41,7 @@ from rlpyt.runners._sync_worker import (
 )
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.utils.collections import AttrDict
+from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import Purpose, derived_seed, make_seed
 from rlpyt.utils.torchrun import TorchrunRanks, torchrun_ranks
 
@@ -100,7 +104,20 @@ class SyncRlMixin(DistributedRunner):
         """Start the other processes, then this one, and wait until all are ready."""
         self._group = self.supervisor = None
         self.launch_workers()
-        return super().startup()
+        n_itr = super().startup()
+        if self.world_size > 1:
+            self._warn_of_separate_networks()
+        return n_itr
+
+    def _warn_of_separate_networks(self) -> None:
+        """Warn of networks of the algorithm that each process trains for itself."""
+        networks = {k: x for k, x in vars(self.algo).items() if isinstance(x, torch.nn.Module)}
+        names = [k for k, x in networks.items() if not isinstance(x, DistributedDataParallel)]
+        if names:
+            logger.log(
+                f"WARNING: {names} of {type(self.algo).__name__} differ from process to process: "
+                "wrap them in torch.nn.parallel.DistributedDataParallel to average their gradients"
+            )
 
     def launch_workers(self) -> None:
         """Start the other processes, or connect to processes that ``torchrun`` has started."""

@@ -210,6 +210,17 @@ def quiet(algo=None, RunnerCls=SyncRl, n=2, **kwargs):
     return runner
 
 
+class WithNetwork(CountingAlgo):
+    def initialize(self, *args, **kwargs):
+        super().initialize(*args, **kwargs)
+        self.curiosity = torch.nn.Linear(2, 1)
+
+
+def test_networks_that_differ_from_rank_to_rank_are_told(tmp_path, capsys):
+    train(quiet(WithNetwork(), n_steps=40), tmp_path)
+    assert "['curiosity'] of WithNetwork differ from process to process" in capsys.readouterr().out
+
+
 def test_rank_0_logs_for_all(tmp_path):
     one = train(make_runner(n_steps=120, log_interval_steps=40), tmp_path / "one")
     two = train(quiet(n_steps=240, log_interval_steps=80), tmp_path / "two")
