@@ -190,9 +190,10 @@ class RunLog:
 
     def record_infos(self, traj_infos: Sequence[Any]) -> None:
         """Record the statistics of trajectories, and of all opt infos since the last row."""
-        for name in traj_infos[0] if traj_infos else ():
+        for name in dict.fromkeys(name for info in traj_infos for name in info):
             if not name.startswith("_"):
-                logger.record_tabular_misc_stat(name, [info[name] for info in traj_infos])
+                values = [info[name] for info in traj_infos if name in info]
+                logger.record_tabular_misc_stat(name, values)
         successes = [info["_is_success"] for info in traj_infos if "_is_success" in info]
         if successes:
             logger.record_tabular("SuccessRate", float(np.mean(successes)))

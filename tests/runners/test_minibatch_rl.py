@@ -518,6 +518,18 @@ def test_share_of_time_limits(mid_batch_reset, n_ends, n_limits):
     assert (log.n_ends, log.n_time_limits) == (n_ends, n_limits)
 
 
+def test_entries_of_some_trajectories_are_logged(tmp_path):
+    # The first trajectory decided: without an entry, the column was lost, or it ended the run.
+    infos = [TrajInfo() for _ in range(3)]
+    for info, arrival in zip(infos[1:], (4, 8)):
+        info.ArriveStep = arrival
+    with logger.using(logger.Logger()):
+        RunLog().record_infos(infos)
+        row = dict(logger.current().rows)
+    assert row["ArriveStepAverage"] == 6
+    assert row["LengthAverage"] == 0
+
+
 def test_times_of_a_resumed_log_go_on():
     log = RunLog()
     log.load_state_dict({**log.state_dict(), "cum_time": 500.0, "time_since_log": 100.0})
