@@ -50,7 +50,7 @@ class Distribution:
     @property
     def dim(self) -> int:
         """Number of discrete actions, or of dimensions of a continuous action."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define dim")
 
     def sample(self, dist_info: Nested) -> torch.Tensor:
         """Draw one action per datum.
@@ -61,11 +61,11 @@ class Distribution:
         Returns:
             Actions: [...] int64 if discrete, [...,dim] if continuous.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define sample()")
 
     def kl(self, old_dist_info: Nested, new_dist_info: Nested) -> torch.Tensor:
         """Return the Kullback-Leibler divergence ``KL(old || new)`` of each datum, [...]."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define kl()")
 
     def mean_kl(
         self,
@@ -78,7 +78,7 @@ class Distribution:
 
     def log_likelihood(self, x: torch.Tensor, dist_info: Nested) -> torch.Tensor:
         """Return the logarithm of the probability (density) of the actions ``x``, [...]."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define log_likelihood()")
 
     def likelihood_ratio(
         self,
@@ -106,7 +106,7 @@ class Distribution:
 
     def entropy(self, dist_info: Nested) -> torch.Tensor:
         """Return the entropy of each datum in nats, [...]."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define entropy()")
 
     def perplexity(self, dist_info: Nested) -> torch.Tensor:
         """Return ``exp(entropy)``, [...]: the number of equally likely actions of that entropy."""

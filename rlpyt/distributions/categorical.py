@@ -40,10 +40,12 @@ class Categorical(DiscreteMixin, Distribution):
             Actions [...].
 
         Raises:
+            ValueError: if there is not one probability for each action.
             NotFiniteError: if a probability is negative or not finite, or all of a datum are 0.
                 Only on the CPU: the check would wait for another device.
         """
         prob = dist_info.prob.detach()
+        self.check_width(prob)
         race = prob / exponential_like(prob)
         best, actions = race.max(dim=-1)
         if prob.is_cpu:

@@ -34,6 +34,14 @@ class DiscreteMixin:
         """Number of actions A."""
         return self._dim
 
+    def check_width(self, x: torch.Tensor) -> None:
+        """Raise ``ValueError`` unless ``x`` [...,A] has an entry for each action."""
+        if x.shape[-1] != self._dim:
+            raise ValueError(
+                f"the model returned {x.shape[-1]} values for {self._dim} actions, in a tensor of "
+                f"shape {tuple(x.shape)}: give its last layer {self._dim} outputs"
+            )
+
     def to_onehot(self, indexes: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Return one-hot vectors [...,A] of ``indexes`` [...], of ``onehot_dtype`` by default."""
         return to_onehot(indexes, self.dim, dtype=dtype or self.onehot_dtype)

@@ -67,8 +67,10 @@ class EpsilonGreedy(DiscreteMixin, Distribution):
             Actions [], [B] or [T,B] on the device of ``q``.
 
         Raises:
-            ValueError: if a vector epsilon has neither one element nor one for each of the batch.
+            ValueError: if there is not one value for each action, or if a vector epsilon has
+                neither one element nor one for each of the batch.
         """
+        self.check_width(q)
         greedy = torch.argmax(q, dim=-1).type(self.dtype)
         epsilon = self._epsilon_for(greedy)
         if isinstance(epsilon, float) and epsilon == 0.0:

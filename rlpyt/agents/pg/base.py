@@ -40,15 +40,15 @@ class Policy:
 
     def dist_info(self, *parameters: Nested) -> Nested:
         """Return the distribution's record of parameters, given the outputs of a model."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define dist_info()")
 
     def encode(self, action: Nested) -> Nested:
         """Return actions as numbers for a network, with the same leading dimensions."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define encode()")
 
     def mode(self, dist_info: Nested) -> Nested:
         """Return the most likely actions."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define mode()")
 
 
 class ChoicePolicy(Policy):
