@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from rlpyt.checkpoints.arrays import SavedRows
+from rlpyt.core.rows import warn_of_loss
 from rlpyt.replays._memory import LARGE, BatchMemory, allocate, free_memory
 from rlpyt.utils.buffer import (
     as_numpy,
@@ -114,6 +115,9 @@ class HostStore:
         for i, array in enumerate(arrays):
             if sources[i].shape != (n_rows, *array.shape[1:]):
                 sources[i] = broadcast(names[i], sources[i], n_rows, array.shape[1:])
+            dtype = numpy_dtype(array)
+            if dtype.kind in "biu" and not np.can_cast(numpy_dtype(sources[i]), dtype):
+                warn_of_loss(f"samples.{names[i]}", as_numpy(sources[i]), dtype)
         stop = t + n_rows
         for array, source in zip(arrays, self.local(*sources)):
             if stop <= T:

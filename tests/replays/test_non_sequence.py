@@ -211,6 +211,14 @@ def test_arrays_that_numpy_broadcasts_are_stored(stored, given, aligned, n_rows)
     np.testing.assert_array_equal(buffer.samples.action[:n_rows], expected)
 
 
+def test_fractions_in_a_field_of_integers_are_told(capsys):
+    # They were cut off in silence.
+    samples = scalar_samples(3)
+    buffer = UniformReplayBuffer(scalar_example()._replace(reward=np.int64(0)), 10, 1)
+    buffer.append_samples(samples._replace(reward=samples.reward * 0 + 0.7))
+    assert "samples.reward of float32 loses its value as int64" in capsys.readouterr().out
+
+
 def test_a_scalar_is_stored_in_all_rows():
     buffer = UniformReplayBuffer(scalar_example(), 10, 2)
     for n_rows in (3, 4):  # The latter wraps.
