@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.core.rows import NUMBERS, MisfitError, fitted
+from rlpyt.core.rows import NUMBERS, MisfitError, fitted, warn_of_loss
 from rlpyt.spaces.gym_wrapper import field_names
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.logging import logger
@@ -36,7 +36,7 @@ class InfoLayout:
 
     def __init__(self, example: Mapping[Any, Any], name: str = "info") -> None:
         self._name = name
-        numeric = {key: value for key, value in example.items() if _is_numeric(value)}
+        numeric = {key: value for key, value in example.items() if is_numeric(value)}
         left_out = [str(key) for key in example if key not in numeric]
         if left_out:
             logger.log_once(
@@ -47,7 +47,7 @@ class InfoLayout:
         self._parts: list[tuple[Any, type | None, InfoLayout | _Leaf]] = []
         for (key, value), field in zip(numeric.items(), fields):
             is_nested = isinstance(value, Mapping)
-            part = InfoLayout(value, f"{name}_{field}") if is_nested else _Leaf(value)
+            part = InfoLayout(value, f"{name}_{field}") if is_nested else _Leaf(value, name, key)
             # A scalar of exactly this type needs no check.
             is_scalar = isinstance(value, (int, float, np.generic))
             self._parts.append((key, type(value) if is_scalar else None, part))
@@ -112,16 +112,20 @@ def _late_class(record_cls: Any) -> Any:
     """Return a subclass whose records have room for attributes."""
 
     class Late(record_cls):  # type: ignore[misc]
+        record_cls: Any
+
         def __reduce__(self) -> Any:
             return _with_success, (record_cls(*self), self.is_success)
 
+    Late.record_cls = record_cls
     return Late
 
 
 class _Leaf:
     """Type and shape of one number or array."""
 
-    def __init__(self, example: Any) -> None:
+    def __init__(self, example: Any, *names: Any) -> None:
+        self._names = names
         array = np.asarray(example)
         self._dtype, self._shape = array.dtype, array.shape
         self._is_float = type(example) is float
@@ -132,7 +136,11 @@ class _Leaf:
         array = fitted(value, self._shape, "")
         if _KIND_ORDER[array.dtype.kind] > _KIND_ORDER[self._dtype.kind]:
             raise MisfitError(f"of type {array.dtype}")
-        return array if array.dtype == self._dtype else array.astype(self._dtype)
+        if array.dtype == self._dtype:
+            return array
+        if self._dtype.kind in "iu":
+            warn_of_loss("{}[{!r}]".format(*self._names), array, self._dtype)
+        return array.astype(self._dtype)
 
     def zeros(self) -> Any:
         return np.zeros(self._shape, dtype=self._dtype)
@@ -152,7 +160,7 @@ def as_reals(info: Mapping[Any, Any]) -> dict[Any, Any]:
 def _as_real(value: Any) -> Any:
     if isinstance(value, Mapping):
         return as_reals(value)
-    if not _is_numeric(value):
+    if not is_numeric(value):
         return value
     array = np.asarray(value)
     if array.dtype.kind not in "iu" or (array.ndim > 0 and array.dtype.itemsize < 4):
@@ -160,7 +168,7 @@ def _as_real(value: Any) -> Any:
     return array.astype(np.float64) if array.ndim else float(array)
 
 
-def _is_numeric(value: Any) -> bool:
+def is_numeric(value: Any) -> bool:
     if isinstance(value, Mapping):
         return True
     try:

@@ -24,7 +24,7 @@ from rlpyt.core.rows import fitted
 from rlpyt.envs._info import infill_info
 from rlpyt.envs.vector import SAME_STEP, VectorEnvWrapper, VectorStep
 from rlpyt.spaces.gym_wrapper import field_names
-from rlpyt.utils.buffer import buffer_to, map_buffer, torchify_buffer
+from rlpyt.utils.buffer import as_numpy, buffer_to, map_buffer, torchify_buffer
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import BoolArray, Nested
@@ -112,6 +112,8 @@ class DeviceEnvWrapper(VectorEnvWrapper):
             ValueError: if the environment can only be reset as a whole.
         """
         self._check_partial_reset()
+        if seeded:
+            self._seed_actions(as_numpy(which))
         seeds = self._seeds if seeded and self._takes_seeds else None
         mask = torch.as_tensor(which, device=self.device)
         first = self.env.reset(seed=seeds, options={"reset_mask": mask})[0]

@@ -133,7 +133,6 @@ class GymEnvWrapper(Wrapper):
         self.observation_space = GymSpaceWrapper(
             env.observation_space, obs_null_value, name="obs", force_float32=force_float32
         )
-        self._time_limit = any(type(layer).__name__ == "TimeLimit" for layer in layers_of(env))
         self._takes_seed = all(_takes_seed(layer) for layer in layers_of(env))
         self._seed: int | None = int(make_generator().integers(2**31))
         self._info_layout = self._try_one_step()
@@ -203,7 +202,7 @@ class GymEnvWrapper(Wrapper):
         elif self._takes_seed:
             result = self.env.reset(seed=seed)
         else:
-            if hasattr(self.env, "seed"):
+            if callable(getattr(self.env, "seed", None)):  # It may also be the number.
                 self.env.seed(seed)
             elif _takes_seed(self.env.unwrapped):  # A layer around it does not pass the seed on.
                 self.env.unwrapped.reset(seed=seed)

@@ -164,7 +164,8 @@ def _is_object(name: str, value: Any) -> bool:
 def _is_fixed(value: Any) -> bool:
     """Return whether ``value`` is a function, a space or a window."""
     is_space = hasattr(value, "sample") and hasattr(value, "contains")
-    return callable(value) or is_space or "render" in type(value).__module__
+    is_function = callable(value) and not _is_simple_object(value)
+    return is_function or is_space or "render" in type(value).__module__
 
 
 def _is_simple_object(value: Any, n_levels: int = 2) -> bool:

@@ -22,11 +22,12 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
+import torch
 
 from rlpyt.core.masks import redrawn
 from rlpyt.core.rows import fitted, observation_rows, returned_by
 from rlpyt.core.statistics import Statistics
-from rlpyt.envs._info import InfoLayout, as_reals, infill_info, map_info
+from rlpyt.envs._info import InfoLayout, as_reals, infill_info, is_numeric, map_info
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.gym import Wrapper, register_ids, without_entries
 from rlpyt.envs.gym_state import known_states, layer_state, layers_of, set_layer_states
@@ -37,7 +38,7 @@ from rlpyt.utils.seed import Purpose, derived_seed, make_generator
 from rlpyt.utils.types import BoolArray, NDArray, Nested
 
 SAME_STEP, NEXT_STEP, DISABLED = "same_step", "next_step", "disabled"
-_NORMALIZERS = ("NormalizeObservation", "NormalizeReward")
+_NEED_SAME_STEP = ("NormalizeObservation", "NormalizeReward", "RecordEpisodeStatistics")
 # Classes whose reset takes options["reset_mask"] and a seed for each environment. Wrappers of
 # gymnasium pass both on, but those that count episodes or normalize need SAME_STEP.
 _OF_PARTS = frozenset(
@@ -77,7 +78,7 @@ class VectorEnvWrapper(Wrapper):
         autoreset_mode: mode of gymnasium, or its name; None for the mode that ``env`` declares.
         partial_reset: whether ``env.reset`` takes ``options["reset_mask"]``; None to decide by the
             class of ``env``.
-        info_example: entries [B,...] that are not in every info.
+        info_example: entries [B',...] that are not in every info, for any number of environments.
 
     Attributes:
         num_envs: number of environments B.
@@ -117,11 +118,11 @@ class VectorEnvWrapper(Wrapper):
             )
         for layer in layers_of(env):
             name = type(layer).__name__
-            if self.autoreset_mode != SAME_STEP and name in _NORMALIZERS:
+            if self.autoreset_mode != SAME_STEP and name in _NEED_SAME_STEP:
                 # A reset of one environment empties its sums of all, or is an error.
                 raise ValueError(
-                    f"{name} normalizes wrongly where environments are reset one by one: make them "
-                    "with autoreset_mode SAME_STEP, or wrap each of them, as "
+                    f"{name} computes wrong numbers where environments are reset one by one: make "
+                    "them with autoreset_mode SAME_STEP, or wrap each of them, as "
                     "rlpyt.envs.vector.make(..., wrappers=[...]) does"
                 )
         if self.autoreset_mode == NEXT_STEP and not getattr(env.unwrapped, "shared_memory", True):
@@ -141,7 +142,7 @@ class VectorEnvWrapper(Wrapper):
         )
         self._seeds: list[int] = make_generator().integers(2**31, size=env.num_envs).tolist()
         self._is_seed_due = True
-        self._info_layout = self._try_one_step(copy.deepcopy(dict(info_example or {})))
+        self._info_layout = self._try_one_step(_rows_for(self.num_envs, info_example or {}))
 
     def _try_one_step(self, info_example: dict[Any, Any]) -> InfoLayout:
         before = known_states(x for layers in chains(self.env) for x in layers[:-1])
@@ -246,6 +247,8 @@ class VectorEnvWrapper(Wrapper):
             ValueError: if the environment can only be reset as a whole.
         """
         self._check_partial_reset()
+        if seeded:
+            self._seed_actions(which)
         seeds = self._seeds_of(which) if seeded and self._takes_seeds else None
         observation = _copy(observation)
         first = self.env.reset(seed=seeds, options={"reset_mask": which.copy()})[0]
@@ -276,9 +279,12 @@ class VectorEnvWrapper(Wrapper):
         """
         seeds = seed if isinstance(seed, Sequence) else range(seed, seed + self.num_envs)
         self._seeds, self._is_seed_due = [int(seed) for seed in seeds], True
-        for space, env_seed in zip(self._action_spaces, self._seeds):
-            space.seed(derived_seed(env_seed, Purpose.ACTION_SPACE))
+        self._seed_actions(np.ones(self.num_envs, dtype=bool))
         self.observation_space.seed(derived_seed(self._seeds[0], Purpose.OBSERVATION_SPACE))
+
+    def _seed_actions(self, which: BoolArray) -> None:
+        for b in np.flatnonzero(which):
+            self._action_spaces[b].seed(derived_seed(self._seeds[b], Purpose.ACTION_SPACE))
 
     # --- Spaces ----------------------------------------------------------------------------------
 
@@ -404,15 +410,37 @@ def _mode_of(env: gym.vector.VectorEnv[Any, Any, Any], given: Any) -> str:
     return found
 
 
+def _rows_for(num_envs: int, info: Any) -> Any:
+    """Return a copy of ``info`` whose entries [B',...] are repeated or cut to ``num_envs`` rows."""
+    if isinstance(info, Mapping):
+        return {key: _rows_for(num_envs, value) for key, value in info.items()}
+    rows = info if isinstance(info, torch.Tensor) else np.asarray(info)
+    return rows[np.arange(num_envs) % len(rows)] if rows.ndim else info
+
+
 def _without_masks(info: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries without masks, and without entries of finished episodes."""
     return {
-        key: _without_masks(value) if isinstance(value, Mapping) else value
+        key: _without_masks(value) if isinstance(value, Mapping) else _as_numbers(value)
         for key, value in info.items()
         if key not in _FINAL
         and key != "TimeLimit.truncated"
         and not (key[:1] == "_" and key[1:] in info)
     }
+
+
+def _as_numbers(value: Any) -> Any:
+    """Return numbers or lists that gymnasium keeps as objects as an array, with 0 for None."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "O":
+        return value
+    given = [x for x in value if x is not None]
+    if not given or not all(is_numeric(x) and not isinstance(x, Mapping) for x in given):
+        return value
+    zero = np.zeros_like(given[0])
+    try:
+        return np.array([zero if x is None else x for x in value])
+    except ValueError:  # Their shapes differ.
+        return value
 
 
 def _final_infos(info: dict[str, Any], final: Any, over: BoolArray) -> dict[str, Any]:

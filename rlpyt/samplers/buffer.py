@@ -23,6 +23,7 @@ from rlpyt.core.records import (
     is_image,
     stacking_of,
     trajectory_end,
+    without_success,
 )
 from rlpyt.core.rows import (
     as_element,
@@ -171,7 +172,7 @@ def get_example_outputs(
         observation=observation,
         reward=reward,
         done=done,
-        env_info=env_info,
+        env_info=without_success(env_info),
         action=action,
         agent_info=agent_info,
     )

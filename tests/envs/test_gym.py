@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from rlpyt.core.records import without_success
 from rlpyt.envs import _info, gym, gym_schema, vector
 from rlpyt.envs.check import check_env
 from rlpyt.utils.buffer import leaves
@@ -324,6 +325,9 @@ def test_success_that_appears_later_is_an_attribute():
     assert (last._fields, last.is_success) == (("x", "timeout"), True)
     for copied in (pickle.loads(pickle.dumps(last)), copy.deepcopy(last)):
         assert (copied, copied.is_success) == (last, True)
+    # As an example it made the buffer of the record one array.
+    assert type(without_success(last)) is type(first)
+    assert without_success(last) == last
     assert infos({"is_success": 0}, {"is_success": 1})[1]._fields == ("is_success", "timeout")
 
 
@@ -366,6 +370,12 @@ def test_integers_are_stored_as_real_numbers():
     assert (second.a, second.b.tolist(), second.inner.c) == (0.5, [0.5, 1], 0.25)
     assert np.asarray(second.mask).dtype == np.int8
     assert type(infos({"a": 1}, info_example={"a": 0})[0].a) is int
+
+
+def test_integers_that_a_smaller_type_wraps_are_told(capsys):
+    _, second = infos({"v": np.array([1, 2], np.uint8)}, {"v": np.array([300, -1])})
+    assert second.v.dtype == np.uint8
+    assert "info['v'] of int64 loses its value as uint8" in capsys.readouterr().out
 
 
 def test_info_example_declares_what_comes_later():
@@ -605,6 +615,30 @@ def test_attributes_that_share_memory_only_now_get_their_own_values():
     assert (inner.before.tolist(), inner.statistics.mean.tolist()) == ([1, 1], [3, 3])
     assert np.array_equal(inner.frames, [[0], [1]])
     assert (inner.names, inner.old_names) == (["a"], ["b"])
+
+
+class Noise:
+    """A function with a state, such as the noise of Ornstein and Uhlenbeck."""
+
+    level = 0.0
+
+    def __init__(self):
+        self.level = 0.0
+
+    def __call__(self):
+        self.level += 1
+        return self.level
+
+
+def test_an_object_that_is_called_keeps_its_state():
+    # It was taken for a function.
+    inner = Scripted()
+    inner.noise = Noise()
+    inner.noise()
+    other = Scripted()
+    other.noise = Noise()
+    gym.GymEnvWrapper(other).load_state_dict(gym.GymEnvWrapper(inner).state_dict())
+    assert other.noise() == 2
 
 
 def test_loading_leaves_attributes_of_the_class_alone():

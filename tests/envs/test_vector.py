@@ -60,11 +60,12 @@ def test_wrappers_of_gymnasium_go_on_from_their_state():
         np.testing.assert_array_equal(step.reward, again.reward)
 
 
-def test_wrappers_that_partial_resets_empty_are_refused():
-    # Returns were as large as single rewards.
+@pytest.mark.parametrize("name", ["NormalizeReward", "RecordEpisodeStatistics"])
+def test_wrappers_that_partial_resets_empty_are_refused(name):
+    # Returns were as large as single rewards, and lengths those since the reset of any other.
     envs = gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
-    with pytest.raises(ValueError, match="NormalizeReward normalizes wrongly .* SAME_STEP"):
-        VectorEnvWrapper(gym.wrappers.vector.NormalizeReward(envs))
+    with pytest.raises(ValueError, match=f"{name} computes wrong .* SAME_STEP"):
+        VectorEnvWrapper(getattr(gym.wrappers.vector, name)(envs))
 
 
 gym.register(
@@ -174,6 +175,14 @@ def test_info_has_the_fields_of_the_step_without_masks_and_texts():
     info = env.step(np.array([0, 0])).env_info
     assert info._fields == ("double", "inner", "timeout")
     assert info.inner._fields == ("twice",)
+
+
+def test_info_examples_are_for_any_number_of_environments():
+    # Evaluation, with another number, lost the entry or failed.
+    for num_envs in (1, 2, 4):
+        env = make("CartPole-v1", num_envs, info_example={"lap": np.arange(2.0)})
+        env.reset()
+        assert env.step(np.zeros(num_envs, int)).env_info.lap.shape == (num_envs,)
 
 
 def test_next_step_mode_without_shared_memory_is_refused():

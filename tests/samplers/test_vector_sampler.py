@@ -1,15 +1,20 @@
 """The vector sampler: the same batches as the serial one, field by field."""
 
+import copy
+
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rlpyt.agents.base import AgentStep
+from rlpyt.agents.pg.generic import GenericFfAgent
 from rlpyt.core.records import NotFiniteError, TrajInfo
 from rlpyt.envs.atari.atari_env import AtariTrajInfo
 from rlpyt.envs.atari.vector import AtariVector
-from rlpyt.envs.gym import make as make_one_gym
-from rlpyt.envs.vector import make as make_vector_gym
+from rlpyt.envs.gym import GymEnvWrapper, make as make_one_gym
+from rlpyt.envs.vector import VectorEnvWrapper, make as make_vector_gym
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
 from tests.envs.vector_parts import MODES, make_one, make_vector
@@ -99,6 +104,50 @@ def test_seeds_and_decorrelation_are_those_of_the_serial_sampler(mode, max_decor
     for itr in range(3):
         assert_same(vector.obtain_samples(itr)[0], serial.obtain_samples(itr)[0])
     assert vector.samples_np.env.done.any()
+
+
+class Lever(gymnasium.Env):
+    """Has no null action; its infos have entries that gymnasium keeps as objects."""
+
+    observation_space = gymnasium.spaces.Box(-1, 100, (2,))
+    action_space = gymnasium.spaces.Box(0.5, 1, (1,))
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.n_steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.n_steps += 1
+        is_over = self.n_steps == 3
+        info = {"high": action[0] > 0.7, "pos": [1.0, action[0]]}
+        if is_over:
+            info["is_success"] = True
+        return np.full(2, action, np.float32), 1.0, is_over, False, info
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("max_decorrelation_steps", [0, 20])
+def test_null_actions_and_entries_are_those_of_the_serial_sampler(mode, max_decorrelation_steps):
+    # Environments that did not run yet were given a null action, and entries were left out.
+    def make_levers(num_envs):
+        envs = SyncVectorEnv([Lever] * num_envs, autoreset_mode=AutoresetMode[mode.upper()])
+        return VectorEnvWrapper(envs)
+
+    def batches(SamplerCls, EnvCls):
+        sampler = SamplerCls(
+            EnvCls, {}, batch_T=5, batch_B=3, max_decorrelation_steps=max_decorrelation_steps
+        )
+        torch.manual_seed(0)
+        sampler.initialize(GenericFfAgent(), seed=3)
+        return [copy.deepcopy(sampler.obtain_samples(itr)) for itr in range(2)]
+
+    serial = batches(SerialSampler, lambda: GymEnvWrapper(Lever()))
+    assert serial[0][0].env.env_info._fields == ("high", "pos", "timeout")
+    for (ours, infos), (others, other_infos) in zip(batches(VectorSampler, make_levers), serial):
+        assert_same(ours.env, others.env)
+        assert [info["_is_success"] for info in infos] == [1.0] * len(other_infos) != []
 
 
 # --- Refusals -------------------------------------------------------------------------------------

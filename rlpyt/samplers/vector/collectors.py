@@ -67,10 +67,13 @@ class VectorResetCollector(DecorrelatingStartCollector):
         return first_vector_inputs(env), Trajectories(self.TrajInfoCls, env.num_envs)
 
     def _random_step(self, inputs: AgentInputs, trajectories: Any, runs: BoolArray) -> None:
-        """Take one step, with random actions where ``runs`` [B] is true, null actions elsewhere."""
+        """Take one step with random actions, the first or a further one where ``runs`` [B] is true.
+
+        The other environments begin later.
+        """
         env: VectorEnvLike = self.envs
         null_action = env.action_space.null_value()
-        action = env.sample_actions(runs)
+        action = env.sample_actions()
         action = redrawn(action, inputs.observation, env.action_space, env.sample_actions)
         inputs.prev_action[:] = action
         step = env.step(action)

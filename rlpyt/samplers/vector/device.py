@@ -37,7 +37,7 @@ class DeviceResetCollector(VectorResetCollector):
 
     def _random_step(self, inputs: AgentInputs, trajectories: Any, runs: Any) -> None:
         env = self.envs
-        action = env.sample_actions(runs)
+        action = env.sample_actions()
         action = redrawn(action, inputs.observation, env.action_space, env.sample_actions)
         step = env.step(action)
         over = trajectory_end(step.env_info, step.done)
