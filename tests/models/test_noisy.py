@@ -4,6 +4,7 @@ import copy
 import io
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -172,6 +173,19 @@ def test_functions_reach_all_layers():
     assert model(x).item() != mean.item()
     remove_noise(model)
     assert model(x).item() == mean.item()
+
+
+def test_numbers_of_a_generator_are_dealt_to_the_layers_in_order():
+    """Those of its outputs first, then those of its inputs."""
+    model = MlpModel(2, [3, 4], 1, LinearCls=NoisyLinear)
+    draw_noise(model, np.random.default_rng(3))
+    rest = np.random.default_rng(3).standard_normal(5 + 7 + 5, np.float32).tolist()
+    for layer in noisy_layers(model):
+        for part, n in zip(layer._noise, (layer.out_features, layer.in_features), strict=True):
+            e, rest = rest[:n], rest[n:]
+            expected = [math.copysign(math.sqrt(abs(x)), x) for x in e]
+            assert part.tolist() == pytest.approx(expected)
+    assert rest == []
 
 
 IMAGE = (2, 24, 20)

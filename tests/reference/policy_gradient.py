@@ -20,6 +20,31 @@ def surrogate(ratio: float, advantage: float, clip: float) -> float:
     return max(-ratio * advantage, -clipped * advantage)
 
 
+def naive_gae(
+    reward: Sequence[float],
+    value: Sequence[float],
+    done: Sequence[float],
+    bootstrap_value: float,
+    discount: float,
+    gae_lambda: float,
+) -> list[float]:
+    """One trajectory, forwards: every advantage as its own explicit sum of TD errors."""
+    T = len(reward)
+    values = [*value, bootstrap_value]
+    delta = [
+        reward[t] + discount * (0.0 if done[t] else values[t + 1]) - value[t] for t in range(T)
+    ]
+    advantages = []
+    for t in range(T):
+        total = 0.0
+        for k in range(t, T):
+            total += (discount * gae_lambda) ** (k - t) * delta[k]
+            if done[k]:
+                break
+        advantages.append(total)
+    return advantages
+
+
 def naive_vtrace(
     ratio: Sequence[float],
     reward: Sequence[float],

@@ -14,26 +14,8 @@ from rlpyt.returns.advantages import (
     q_lambda_return,
     vtrace,
 )
-from tests.reference.policy_gradient import naive_vtrace
+from tests.reference.policy_gradient import naive_gae, naive_vtrace
 from tests.refused import assert_refused
-
-
-def naive_gae(reward, value, done, bootstrap_value, discount, gae_lambda):
-    """One trajectory, forwards: every advantage as its own explicit sum of TD errors."""
-    T = len(reward)
-    values = [*value, bootstrap_value]
-    delta = [
-        reward[t] + discount * (0.0 if done[t] else values[t + 1]) - value[t] for t in range(T)
-    ]
-    advantages = []
-    for t in range(T):
-        total = 0.0
-        for k in range(t, T):
-            total += (discount * gae_lambda) ** (k - t) * delta[k]
-            if done[k]:
-                break
-        advantages.append(total)
-    return advantages
 
 
 @pytest.fixture

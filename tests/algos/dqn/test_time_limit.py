@@ -119,9 +119,15 @@ def test_loss_is_the_mean_over_the_others(AlgoCls, AgentCls, prioritized_replay,
     assert (values["tdAbsErr"][~valid] == 0).all()
     assert (values["tdAbsErr"][valid] > 0).any()
 
+    # The mean over all is that of both parts, by their numbers.
+    samples.timeout_n[:] = valid
+    torch.manual_seed(0)
+    rest = algo._get_loss_values(samples)
     algo.bootstrap_timelimit = False
     torch.manual_seed(0)
-    assert algo._get_loss_values(samples)["loss"] != values["loss"]
+    n, every = int(valid.sum()), algo._get_loss_values(samples)
+    expected = (n * values["loss"] + (32 - n) * rest["loss"]) / 32
+    torch.testing.assert_close(every["loss"], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_batch_of_nothing_but_time_outs_changes_nothing():

@@ -1,4 +1,5 @@
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.collections import namedarraytuple
 from tests.algos.pg.parts import FF, LSTM, Recorder, Setup, lstm_agent
 from tests.models.test_autocast import has_bfloat16_lstm
+from tests.reference.policy_gradient import naive_gae, normalized
 
 PENDULUM = {"EnvCls": gym.make, "env_kwargs": {"id": "Pendulum-v1"}}
 COLLECTORS = [CpuResetCollector, CpuWaitResetCollector]
@@ -128,6 +130,47 @@ def test_ratios_of_blank_rows_do_not_overflow():
     setup = Setup(algo, lstm_agent(), EnvCls=Narrow, T=6, CollectorCls=CpuWaitResetCollector)
     (info,) = setup.train()
     assert np.isfinite([*info.loss, *info.gradNorm, *info.approxKL]).all()
+
+
+# --- Returns and advantages ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gae_lambda", [1, 0.95])
+@pytest.mark.parametrize(
+    ("options", "CollectorCls"),
+    [
+        ({}, CpuResetCollector),
+        ({"normalize_return": True}, CpuResetCollector),
+        ({"normalize_return": True}, CpuWaitResetCollector),
+        ({"normalize_advantage": True}, CpuWaitResetCollector),
+    ],
+)
+def test_targets_like_their_naive_twin(options, CollectorCls, gae_lambda):
+    # Episodes of 4 steps are cut by a time limit, and the values behind it are known.
+    env = {"EnvCls": Counter, "env_kwargs": {"length": 4, "time_limit": True}}
+    algo = A2C(discount=0.9, gae_lambda=gae_lambda, **options)
+    setup = Setup(algo, **env, T=6, B=2, CollectorCls=CollectorCls, record_next_observation=True)
+    samples, n_rows = setup.sample(), 4 if CollectorCls is CpuWaitResetCollector else 6
+    last_value = algo.with_last_values(samples).env.last_value
+    unit, seen = 1.0, []
+    for _ in range(2):  # Then values are in units of the first returns' deviation.
+        found = algo.process_returns(samples)[:2]
+        reward = samples.env.reward + 0.9 * unit * last_value
+        value, end = (
+            unit * x for x in (samples.agent.agent_info.value, samples.agent.bootstrap_value[0])
+        )
+        columns = zip(reward.T.tolist(), value.T.tolist(), samples.env.done.T.tolist(), end)
+        each = [naive_gae(*column, 0.9, gae_lambda)[:n_rows] for column in columns]
+        advantage = torch.tensor(each).T
+        return_ = advantage + value[:n_rows]
+        if "normalize_return" in options:
+            seen += return_.flatten().tolist()
+            unit = float(np.std(seen))
+            return_, advantage = return_ / unit, advantage / unit
+        if "normalize_advantage" in options:
+            advantage = torch.tensor(normalized(advantage.flatten().tolist())).reshape(n_rows, 2)
+        for mine, expected in zip(found, (return_, advantage)):
+            torch.testing.assert_close(mine[:n_rows].float(), expected, rtol=1e-4, atol=1e-4)
 
 
 # --- Minibatches --------------------------------------------------------------------------------
@@ -401,6 +444,18 @@ def test_epochs_end_at_target_kl():
     assert n_updates == [10, 10, 2]
 
 
+def test_the_divergence_of_the_last_epoch_decides():
+    algo = Setup(PPO(minibatches=2)).algo
+    minibatches = [[9.0, 0.1], [9.0, 0.1], [1.3, 0.8], [0.9, 50.0]]
+    masks = [[1.0, 1.0]] * 3 + [[1.0, 0.0]]
+    algo._ratios = [tuple(map(torch.tensor, pair)) for pair in zip(minibatches, masks)]
+    kl = sum(ratio - 1 - math.log(ratio) for ratio in (1.3, 0.8, 0.9)) / 3
+    verdicts = []
+    for algo.target_kl in (0.99 * kl, 1.01 * kl):
+        verdicts.append(algo.stops_after_epoch())
+    assert verdicts == [True, False]
+
+
 @pytest.mark.parametrize("name", ["target_kl", "desired_kl"])
 def test_divergence_needs_the_ratios_of_the_loss(name):
     class OwnLoss(PPO):
@@ -431,6 +486,15 @@ def test_learning_rate_adapts_to_divergence():
         other = Setup(PPO(desired_kl=desired_kl, learning_rate=start, **settings), T=16).algo
         other.load_state_dict(algo.state_dict())
         assert other.optimizer.param_groups[0]["lr"] == group["lr"]
+
+
+@pytest.mark.parametrize(
+    ("kl", "factor"), [(0.021, 1 / 1.5), (0.019, 1), (0.0051, 1), (0.0049, 1.5)]
+)
+def test_learning_rate_stays_while_the_divergence_is_within_a_factor_of_two(kl, factor):
+    algo = Setup(PPO(desired_kl=0.01, learning_rate=1e-3, linear_lr_schedule=False)).algo
+    algo._adapt_learning_rate(kl)
+    assert algo.optimizer.param_groups[0]["lr"] == pytest.approx(1e-3 * factor)
 
 
 @pytest.mark.parametrize("AlgoCls", [A2C, PPO])

@@ -97,6 +97,22 @@ def test_gaussian_prior(case, spaces):
     assert np.isfinite(run(algo, 0, 4)[-1].piLoss).all()
 
 
+@both
+def test_the_policy_is_drawn_to_actions_that_the_prior_expects(AlgoCls, AgentCls, monkeypatch):
+    algo = make_algo(AlgoCls, AgentCls, action_prior="gaussian")
+    monkeypatch.setattr(algo.agent, "draw", certain)
+    run(algo, 0, 3)
+    samples, parameters = algo.sample_from_replay(), [*algo.agent.pi_parameters()]
+    action, _, _ = algo.agent.pi(*samples.agent_inputs)
+    expected = -algo.get_action_prior(action)[~samples.timeout_n].mean()
+    with_prior = algo.loss(samples)[0].pi
+    algo.action_prior = "uniform"
+    found = with_prior - algo.loss(samples)[0].pi
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    gradients = (torch.autograd.grad(loss, parameters) for loss in (found, expected))
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
 def test_agents_without_a_range_of_actions():
     # They act in [-1, 1], as in the original; the algorithms asked for ``action_bounds``.
     agent = make_agent(spaces=UNIT)
