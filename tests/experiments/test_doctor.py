@@ -16,9 +16,10 @@ import pytest
 from gymnasium import spaces
 
 from rlpyt.envs.gym import make
+from rlpyt.experiments.doctor import diagnosis
 from rlpyt.experiments.doctor.diagnosis import Diagnosis, given_settings
 from rlpyt.experiments.doctor.search import Search
-from rlpyt.experiments.doctor.trials import Candidate, StepTime, Trial
+from rlpyt.experiments.doctor.trials import Candidate, RunTime, StepTime, Trial
 from rlpyt.experiments.train import configuration
 from rlpyt.processes.machine import look_at_machine
 from rlpyt.processes.supervisor import WorkerError
@@ -192,6 +193,64 @@ def test_workers_that_do_not_fit_into_memory_are_left_out():
     found.configuration(Candidate("cpu", 2, 128, 8))
     with pytest.raises(ValueError, match="GiB of memory"):
         found.configuration(Candidate("cpu", 8, 128, 8))
+
+
+# --- What is kept and advised ---------------------------------------------------------------------
+
+
+def test_the_fastest_within_a_factor_are_kept_and_the_others_closed(monkeypatch):
+    closed = []
+
+    class Told:
+        def __init__(self, seconds):
+            self.seconds = seconds
+
+        def measure(self, seconds, limit_s):
+            return RunTime(self.seconds, 0.0)
+
+        def close(self):
+            closed.append(self.seconds)
+
+    found = search("ppo", "CartPole-v1")
+    times = {Candidate("serial", 0, 128, 9 - n): n for n in (6, 2, 5, 4, 3)}
+    monkeypatch.setattr(found, "start", lambda candidate, stack: Told(times[candidate]))
+    kept = {}
+    found._narrow(kept, times, 2.0, 4, 1, None)
+    assert [trial.seconds for trial in kept.values()] == [2, 3, 4]
+    found._narrow(kept, (), 2.0, 2, 1, None)
+    assert [trial.seconds for trial in kept.values()] == [2, 3]
+    assert sorted(closed) == [4, 5, 6]
+
+
+@pytest.mark.parametrize(("time_as_given", "is_kept"), [(1.03, True), (1.05, False)])
+@pytest.mark.parametrize("trains", [True, False])
+def test_settings_stay_as_given_unless_others_gain_four_percent(
+    time_as_given, is_kept, trains, monkeypatch
+):
+    given, other, best = (Candidate(name, 0, 128, 8) for name in ("serial", "vector", "gpu"))
+    times = {given: time_as_given, other: 1.02, best: 1.0}
+
+    class Told:
+        as_given, left_out, limit_s = given, {}, 1e9
+
+        def __init__(self, *args):
+            self.times, self.sampling_time = times, times.get
+
+        def measure_environment(self):
+            pass
+
+        def search(self):
+            return sorted(times, key=times.get)
+
+        def variants(self, candidate):
+            return [candidate]
+
+        def train(self, tried):
+            assert {*tried} == {*times}
+            return {each: RunTime(0.0, times[each]) for each in tried if trains}
+
+    monkeypatch.setattr(diagnosis, "Search", Told)
+    assert diagnosis.examine({}).advice == (given if is_kept else best)
 
 
 # --- What goes wrong ------------------------------------------------------------------------------
