@@ -103,6 +103,9 @@ def test_steps_that_draw_something_else_do_not_shift_the_others():
     found = [steps(mixed, 1, kinds) for kinds in 3 * [("normal", "normal"), (), ("uniform",)]]
     for t in (0, 3, 6):
         np.testing.assert_array_equal(found[t], expected[t : t + 1])
+    others = steps(ActingNoise(1, [0]), 9, ["uniform"])
+    for t in (2, 5, 8):
+        np.testing.assert_array_equal(found[t], others[t : t + 1])
 
 
 def test_without_a_seed_it_is_that_of_numpy():
