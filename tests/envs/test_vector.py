@@ -160,6 +160,13 @@ def test_construction_leaves_no_random_action_behind():
     assert not vector.step(np.ones(2, dtype=int)).observation.any()
 
 
+def test_the_first_episode_is_the_first_one_of_its_seed():
+    env = make("CartPole-v1", 2)
+    first = env.reset()
+    env.seed(env._seeds)
+    np.testing.assert_array_equal(env.reset(), first)
+
+
 def test_terminated_and_truncated_at_once_is_no_timeout():
     env = make_vector(1)
     env.reset()
