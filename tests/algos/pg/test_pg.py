@@ -446,10 +446,10 @@ def test_epochs_end_at_target_kl():
 
 def test_the_divergence_of_the_last_epoch_decides():
     algo = Setup(PPO(minibatches=2)).algo
-    minibatches = [[9.0, 0.1], [9.0, 0.1], [1.3, 0.8], [0.9, 50.0]]
+    minibatches = [[9.0, 0.1], [9.0, 0.1], [1.4, 0.8], [0.9, 50.0]]
     masks = [[1.0, 1.0]] * 3 + [[1.0, 0.0]]
     algo._ratios = [tuple(map(torch.tensor, pair)) for pair in zip(minibatches, masks)]
-    kl = sum(ratio - 1 - math.log(ratio) for ratio in (1.3, 0.8, 0.9)) / 3
+    kl = sum(ratio - 1 - math.log(ratio) for ratio in (1.4, 0.8, 0.9)) / 3
     verdicts = []
     for algo.target_kl in (0.99 * kl, 1.01 * kl):
         verdicts.append(algo.stops_after_epoch())
