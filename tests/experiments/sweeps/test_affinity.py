@@ -94,6 +94,7 @@ def test_codes_that_describe_no_slots_are_refused(code, message):
         ("0slt_4cpu_2gpu_2cxg_1ass", "excludes ass"),
         ("0slt_1cpu_1gpu_1ass", "res=1"),
         ("0slt_8cpu_1gpu_1ass_1sgr", "sgr=1"),
+        ("0slt_2cpu_3gpu_1ass_2sgr", "too few for workers"),
         ("4slt_8cpu_4gpu_1ass", "slot 4"),
     ],
 )
@@ -274,6 +275,15 @@ def test_async_cpu_sampler():
 def test_async_optimizers_and_samplers_on_the_same_gpus():
     a = build_async_affinity(0, gpu=2, cpu=8, gpr=2, oss=1, hto=0)
     assert halves(a) == ([((0,), 0), ((1,), 1)], [((2, 3, 4), 0), ((5, 6, 7), 1)])
+    a = build_async_affinity(0, gpu=2, cpu=8, gpr=2, oss=1, hto=0, res=2)
+    assert halves(a) == ([((0, 1), 0), ((2, 3), 1)], [((4, 5), 0), ((6, 7), 1)])
+
+
+def test_async_cores_that_make_no_whole_worker_stay_unused():
+    a = build_async_affinity(0, gpu=1, cpu=4, cpw=2, hto=0)
+    assert halves(a) == ([((0,), 0)], [((1, 2), None)])
+    a = build_async_affinity(0, gpu=3, cpu=12, sgr=2, cpw=2, hto=0)
+    assert halves(a)[1] == [((1, 2, 3, 4), 1), ((5, 6, 7, 8), 2)]
 
 
 def test_async_on_the_second_socket():
