@@ -163,6 +163,7 @@ FAULTS = [
     ("dead network", {"deadUnits.model.1": 0.95}),
     ("values diverge", {**REPLAY, "qMeanAverage": np.geomspace(1, 1e5, N)}),
     ("values diverge", {"valueScale": np.geomspace(1, 1e5, N)}),
+    ("values diverge", {**REPLAY, "qMeanAverage": 600.0}),
     ("exploration ended too early", {**REPLAY, **LOW, "epsilon": 0.0}),
     (
         "policy collapsed",
@@ -184,8 +185,22 @@ def written(file, changes=()):
     return file
 
 
-def test_a_sound_log_has_no_findings(tmp_path):
-    assert names(written(tmp_path / "progress.csv")) == []
+# What is close to a fault, and none.
+SOUND_TOO = [
+    {},
+    {"ReturnStd": 0.0},  # The environment is deterministic.
+    {"alphaUpdateRatio": 1.0},  # The temperature is no network.
+    {"valueScale": np.linspace(6, 12, N)},
+    {**REPLAY, "qMeanAverage": 600.0, "NonzeroRewardsAverage": 1.0},
+    {**FAILED, "ReturnAverage": np.linspace(20, 17, N)},
+    {**FAILED, "TrainingReturn": 35.0},
+    {"LengthMedian": 199, "LengthMax": 199, "bootstrapsTimeLimits": 0},
+]
+
+
+@pytest.mark.parametrize("changes", SOUND_TOO)
+def test_a_sound_log_has_no_findings(changes, tmp_path):
+    assert names(written(tmp_path / "progress.csv", changes)) == []
 
 
 @pytest.mark.parametrize(("name", "changes"), FAULTS)
@@ -198,6 +213,41 @@ def test_every_rule_has_a_fault_and_a_section():
     assert rules == {name for name, _ in FAULTS}
     page = (ROOT / PAGE).read_text().lower()
     assert [name for name in rules if f"## {name}\n" not in page] == []
+
+
+def test_values_have_the_scale_of_rewards(tmp_path):
+    rows = read_rows(written(tmp_path / "progress.csv", {**REPLAY, "qMeanAverage": 600.0}))
+    assert findings(Log(rows, {"algo.reward_scale": 10})) == []
+
+
+@pytest.mark.parametrize(
+    ("holds", "known", "since"),
+    [
+        ([1, 1, 1], [1, 1, 1], 10),
+        ([0, 1, 1], [1, 1, 1], 20),
+        ([1, 0, 1], [1, 1, 1], None),  # One row is too few.
+        ([1, 0, 1], [1, np.nan, 1], 10),
+        ([1, 1, 0], [1, 1, 1], None),
+    ],
+)
+def test_since_when_a_symptom_holds(holds, known, since):
+    log = Log([{"CumSteps": steps} for steps in ("10", "20", "30")])
+    assert log.since(np.array(holds) == 1, np.array(known)) == since
+
+
+@pytest.mark.parametrize(
+    ("gain", "spread", "has_learned"),
+    [
+        (10, [8, *[1] * 8], True),  # More than half of the first deviation, 4.
+        (3, [8, *[1] * 8], False),
+        (3, [0, *[9] * 8], False),  # Half of the mean one is 4 too.
+        (3, [2, *[1] * 8], True),
+    ],
+)
+def test_learning_is_a_rise_of_the_last_third(gain, spread, has_learned):
+    returns = [*[0] * 6, *[gain] * 3]
+    rows = [{"ReturnAverage": str(x), "ReturnStd": str(y)} for x, y in zip(returns, spread)]
+    assert Log(rows).has_learned == has_learned
 
 
 def test_a_transient_symptom_is_no_finding(tmp_path):
