@@ -62,6 +62,19 @@ def test_curves_end_where_the_shortest_run_ends(run):
     longer = Comparison(runs, min_steps=30)
     assert longer.scores["", "b"] == [9]
     assert longer.notes == [f"Left out, ends at 24: {runs[1].csv_file}"]
+    assert not Comparison([run("a", range(n)) for n in (19, 20)]).notes
+
+
+def test_curves_have_400_points_at_most_and_one_at_least(run):
+    x = Comparison([run("a", range(1000))]).curves["", "a"].x
+    assert (len(x), x[0], x[-1]) == (400, 10, 10_000)
+    # The second begins where the first has ended.
+    curve = Comparison([run("a", [1, 2]), run("a", [6, 7], steps=[30, 40])]).curves["", "a"]
+    assert (curve.x.tolist(), curve.estimate.value.tolist()) == ([20], [4])
+
+
+def test_a_score_is_of_the_last_part_without_its_first_step(run):
+    assert Comparison([run("a", [1, 3])], score_fraction=0.5).scores["", "a"] == [3]
 
 
 def test_runs_without_values_are_left_out(run):
@@ -99,10 +112,10 @@ def test_profiles_of_equal_scores_have_a_readable_axis(run):
 
 def test_numbers_of_a_table_keep_what_matters(run):
     # Large scores lost digits, the level was 100%, and nothing said which task counts more.
-    runs = [run("a", [value], "large") for value in (10119.3, 10220, 10321)]
+    runs = [run("a", [value], "large") for value in (-10119.3, 10220, 10321)]
     runs += [run("a", [value], "small") for value in (0.123456, 0.2)]
     text = Comparison(runs, confidence=0.999).table()
-    assert "10119 to 10321" in text
+    assert "-10119 to 10321" in text
     assert "0.1235 to 0.2" in text
     assert "99.9% interval" in text
     assert "IQM and mean of a: tasks count by their number of runs" in text
