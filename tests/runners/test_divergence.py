@@ -17,6 +17,7 @@ import torch
 
 from rlpyt.processes.supervisor import WorkerError
 from rlpyt.reproduce import main as reproduce
+from rlpyt.runners import divergence
 from rlpyt.runners.divergence import (
     DivergenceError,
     DivergenceGuard,
@@ -173,6 +174,29 @@ def test_going_back_to_the_start_keeps_the_row_of_the_untrained_agent(tmp_path):
     assert [json.loads(line)["step"] for line in lines] == [0, 1, 3]
 
 
+class Fails(DivergenceGuard):
+    """Fails in these iterations, one after the other."""
+
+    def __init__(self, *itrs):
+        super().__init__(goes_back=True)
+        self.itrs = list(itrs)
+
+    def on_itr(self, runner, itr, traj_infos, opt_info):
+        if self.itrs[:1] == [itr]:
+            self.itrs.pop(0)
+            raise DivergenceError("a test")
+
+
+def test_a_checkpoint_may_have_lower_learning_rates_already(tmp_path, monkeypatch):
+    factors = []
+    monkeypatch.setattr(divergence, "scale_learning_rates", lambda _, x: factors.append(x))
+    runner = make_runner(n_steps=160, callbacks=[Fails(2, 5, 5)])
+    with logger_context(tmp_path, 0, "x", override_prefix=True):
+        runner.train(checkpoint_interval_steps=40)
+    # The checkpoint of the second and third time was saved after the first one.
+    assert factors == [0.5, 0.5, 0.25]
+
+
 class FallingReturn(DivergenceGuard):
     """Sees the mean returns that it is given, one for each log row."""
 
@@ -204,6 +228,22 @@ def test_collapse_is_a_fraction_of_the_improvement(returns, collapses):
     else:
         runner.train()
         assert next(guard.returns, None) is None
+
+
+@pytest.mark.parametrize(
+    ("interval", "returns"),
+    [
+        (20, [0, 100, 10, 20, 90, 90]),  # From 120 steps to 80, twice.
+        (100, [0, 100, 10, 20, 90, 90, 90, 90]),  # To 0; and from 40, as 100 was reached before.
+    ],
+)
+def test_a_collapse_goes_back_to_the_last_good_row_or_before(interval, returns, tmp_path):
+    guard = FallingReturn(returns, collapse=0.75, goes_back=True)
+    runner = make_runner(n_steps=160, callbacks=[guard])
+    with logger_context(tmp_path, 0, "x", override_prefix=True):
+        runner.train(checkpoint_interval_steps=interval, keep_checkpoints=None)
+    assert guard.state_dict()["n_times"] == 2
+    assert next(guard.returns, None) is None
 
 
 def test_noise_of_the_mean_is_no_collapse():
@@ -241,7 +281,8 @@ def test_learning_rates_of_schedules_are_lowered_too():
     assert scale_learning_rates(algo, 0.5) == [0.2, 1.0]
     algo.pi_optimizer.step()
     algo.lr_scheduler.step()
-    assert algo.pi_optimizer.param_groups[0]["lr"] == pytest.approx(0.15)
+    (group,) = algo.pi_optimizer.param_groups
+    assert (group["lr"], group["initial_lr"]) == pytest.approx((0.15, 0.2))
 
 
 @pytest.mark.parametrize("is_module", [False, True])
