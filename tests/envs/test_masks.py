@@ -64,6 +64,22 @@ def test_masks_beside_the_fields_of_a_dictionary():
     assert env.observation_space.contains(observation)
 
 
+@pytest.mark.parametrize("ends", [(True, False), (False, True), (False, False)])
+def test_the_mask_may_be_missing_after_the_end(ends):
+    class Ending(Everywhere):
+        def step(self, action):
+            observation, reward, *_ = super().step(action)
+            return observation, reward, *ends, {}
+
+    env = ActionMaskWrapper(Ending({"action_mask": [True, False, True]}))
+    env.reset()
+    if any(ends):
+        assert env.step(0)[0]["action_mask"].tolist() == [0, 0, 0]
+    else:
+        with pytest.raises(ValueError, match="give one entry for each of the 3 actions"):
+            env.step(0)
+
+
 def test_doors_refuse_forbidden_actions():
     env = Doors()
     env.reset(seed=0)

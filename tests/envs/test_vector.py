@@ -136,6 +136,20 @@ def test_observations_have_the_type_of_their_space():
         assert env.step(np.zeros(2, dtype=int) if env is vector else 0).observation.all()
 
 
+class Late(Integers):
+    """Says in every info that the time is over."""
+
+    def step(self, action):
+        observation, reward, *_ = super().step(action)
+        return observation, reward, bool(action), False, {"timeout": True}
+
+
+def test_a_timeout_in_the_info_counts_at_an_end_only():
+    env = VectorEnvWrapper(gym.vector.SyncVectorEnv([Late] * 2))
+    env.reset()
+    assert env.step(np.array([0, 1])).env_info.timeout.tolist() == [False, True]
+
+
 class Sticky(gym.Env):
     """Observes the action before, which a reset does not clear, as in MinAtar."""
 
@@ -165,6 +179,22 @@ def test_the_first_episode_is_the_first_one_of_its_seed():
     first = env.reset()
     env.seed(env._seeds)
     np.testing.assert_array_equal(env.reset(), first)
+
+
+class OfOneSeed(gym.vector.SyncVectorEnv):
+    """Takes one seed, and keeps it."""
+
+    def reset(self, *, seed=None, options=None):
+        self.given = seed
+        return super().reset(seed=seed, options=options)
+
+
+def test_a_vector_that_takes_one_seed_gets_the_first():
+    same_step = gym.vector.AutoresetMode.SAME_STEP
+    env = VectorEnvWrapper(OfOneSeed([Steps] * 3, autoreset_mode=same_step))
+    env.seed(5)
+    env.reset()
+    assert env.env.given == 5
 
 
 def test_terminated_and_truncated_at_once_is_no_timeout():
