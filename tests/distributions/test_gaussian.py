@@ -202,8 +202,9 @@ class TestSampleLoglikelihood:
         torch.testing.assert_close(logli, x.sum(-1), rtol=1e-3, atol=1e-3)
         assert d.squash == 2
 
-    def test_noise_clip_applies(self):
-        d = Gaussian(dim=1, std=100.0, noise_clip=0.5)
+    @pytest.mark.parametrize("name", ["noise_clip", "clip"])
+    def test_clipping_applies(self, name):
+        d = Gaussian(dim=1, std=100.0, **{name: 0.5})
         action, _ = d.sample_loglikelihood(DistInfo(mean=torch.zeros(50, 1)))
         assert action.abs().max().item() == 0.5
 

@@ -15,6 +15,7 @@ import torch
 
 from rlpyt.utils import seed as seed_module
 from rlpyt.utils.seed import (
+    EnvStreams,
     Purpose,
     derived_seed,
     env_seeds,
@@ -180,6 +181,19 @@ def test_global_streams_continue_also_after_a_file() -> None:
     torch.save({"rng": state, "generator": generator_state(make_generator())}, file)
     file.seek(0)
     set_rng_state(torch.load(file, weights_only=True)["rng"])
+    assert draw() == expected
+
+
+def test_environments_have_streams_of_their_own() -> None:
+    streams = EnvStreams()
+    with streams:
+        first = draw()
+    streams.settle()
+    state = rng_state()
+    expected = draw()
+    set_rng_state(state)
+    with streams:
+        assert draw() != first
     assert draw() == expected
 
 
