@@ -92,6 +92,7 @@ def test_codes_that_describe_no_slots_are_refused(code, message):
         ("2slt_4cpu_0gpu_2cpr", "2 slots"),  # It was given cores beyond those of the machine.
         ("0slt_4cpu_2gpu_2cxg_2gpr", "excludes gpr"),
         ("0slt_4cpu_2gpu_2cxg_1ass", "excludes ass"),
+        ("0slt_2cpu_0gpu_2cpr_2res", "res=2 .* leaves none"),
         ("0slt_1cpu_1gpu_1ass", "res=1"),
         ("0slt_8cpu_1gpu_1ass_1sgr", "sgr=1"),
         ("0slt_2cpu_3gpu_1ass_2sgr", "too few for workers"),
@@ -186,6 +187,7 @@ def test_a_run_that_was_pinned_by_its_launcher_has_the_same_cpus(monkeypatch):
 def test_a_code_for_another_machine_keeps_its_numbers(monkeypatch):
     in_a_job(monkeypatch, [1, 2])
     assert affinity_from_code("1slt_4cpu_0gpu_2cpr_0hto_1skt").all_cpus == (2, 3)
+    assert affinity_from_code("2slt_3cpu_0gpu_1cpr_0hto_1skt").all_cpus == (2,)
 
 
 # --- Without GPU -----------------------------------------------------------------------------
@@ -290,6 +292,8 @@ def test_async_on_the_second_socket():
     a = build_async_affinity(1, gpu=4, cpu=8, sgr=1, hto=8, skt=2)
     assert halves(a) == ([((4, 12), 2)], [((5, 6, 7, 13, 14, 15), 3)])
     assert a.sampler[0].workers_cpus == ((5, 13), (6, 14), (7, 15))
+    a = build_async_affinity(1, gpu=4, cpu=8, sgr=1, hto=0)  # As the second on one socket.
+    assert halves(a) == ([((4,), 2)], [((5, 6, 7), 3)])
 
 
 def test_async_alternating_over_two_action_servers():

@@ -172,6 +172,21 @@ def test_gpus_that_lack_cores_are_left_out(roles, n_core, n_gpu, n_slots, monkey
 
 
 @pytest.mark.usefixtures("machine")
+def test_asynchronous_runs_on_two_gpus_may_have_an_odd_number_of_cores(monkeypatch):
+    monkeypatch.setattr(psutil.Process, "cpu_affinity", lambda self: list(range(14)))
+    code = slots.affinity_code(ASYNC, gpus=4, gpus_per_run=2)
+    assert len(affinity_from_code(f"1slt_{code}")["all_cpus"]) == 7
+
+
+@pytest.mark.usefixtures("machine")
+def test_slots_that_sockets_cannot_share_are_placed_as_on_one(monkeypatch):
+    monkeypatch.setattr(affinity, "get_n_socket", lambda: 2)
+    monkeypatch.setattr(psutil, "cpu_count", lambda logical=True: 16)
+    code = slots.affinity_code({}, gpus=0, slots=3)
+    assert affinity_from_code(f"2slt_{code}")["all_cpus"] == (10, 11, 12, 13, 14)
+
+
+@pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize(
     ("resources", "message"),
     [

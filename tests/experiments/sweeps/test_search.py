@@ -91,6 +91,9 @@ def test_random_draws():
     assert np.mean(lrs < 1e-3) == pytest.approx(1 / 3, abs=0.04)
     assert np.mean(lrs < 1e-2) == pytest.approx(2 / 3, abs=0.04)
     assert {v["algo"]["n"] for v in variants} == set(range(1, 9))
+    # Each has the part of the scale that is rounded to it.
+    is_one = [v["algo"]["n"] == 1 for v in variants]
+    assert np.mean(is_one) == pytest.approx(np.log(1.5 / 0.5) / np.log(8.5 / 0.5), abs=0.04)
     assert {v["algo"]["m"] for v in variants} == {3, 4}
     assert {v["model"]["kind"] for v in variants} == {"a", None}
     assert {v["algo"]["fixed"] for v in variants} == {1}
