@@ -240,6 +240,15 @@ def test_stop_at_return(tmp_path):
     assert len(rows) == 3
 
 
+def test_stop_at_return_needs_its_trajectories():
+    stops = []
+    runner = SimpleNamespace(stop=lambda: stops.append(len(stops)))
+    callback = StopAtReturn(5, min_trajectories=2)
+    for n in (1, 2):
+        callback.on_log(runner, 0, [{"Return": 5}] * n)
+    assert len(stops) == 1
+
+
 def test_save_best_keeps_the_first_of_equal_snapshots(tmp_path):
     train(make_runner(callbacks=[SaveBest()]), tmp_path)
     assert torch.load(tmp_path / "run_0" / "best.pkl")["itr"] == 1
@@ -528,6 +537,18 @@ def test_entries_of_some_trajectories_are_logged(tmp_path):
         row = dict(logger.current().rows)
     assert row["ArriveStepAverage"] == 6
     assert row["LengthAverage"] == 0
+
+
+@pytest.mark.parametrize(("wait_time", "rates"), [(None, (10, 10, 5, 1)), (2, (4, 10, 2, 0.8))])
+def test_rates_leave_out_evaluation_unless_it_goes_on_beside_training(
+    wait_time, rates, monkeypatch
+):
+    log = RunLog()
+    now = log.start_time + 10
+    monkeypatch.setattr(time, "time", lambda: now)
+    row = log.measure(40, 20, batch_size=10, eval_time=6, wait_time=wait_time)
+    names = "StepsPerSecond", "NonEvalSamplesPerSecond", "UpdatesPerSecond", "OptThrottle"
+    assert tuple(row[name] for name in names) == pytest.approx(rates)
 
 
 def test_times_of_a_resumed_log_go_on():
