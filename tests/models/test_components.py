@@ -165,6 +165,14 @@ class TestDueling:
         logits = model(x)
         assert logits.shape == model.advantage(x).shape == (6, 3, 2)
         torch.testing.assert_close(logits.mean(dim=1), model.value(x))
+        # Output i is action i // n_atoms, atom i % n_atoms; biases begin at 0.
+        outputs = model.advantage_out(model.advantage_hidden(x))
+        assert torch.equal(model.advantage(x)[:, 1, 0], outputs[:, 2])
+
+    def test_both_streams_are_normalized(self):
+        model = DuelingHeadModel(4, [5], 3, layer_norm=True)
+        for stream in (model.advantage_hidden, model.value):
+            assert sum(isinstance(layer, torch.nn.LayerNorm) for layer in stream.modules()) == 1
 
     @pytest.mark.parametrize("kwargs", [{}, {"grad_scale": 0.25}])
     @pytest.mark.parametrize("distributional", [False, True])

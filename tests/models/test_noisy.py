@@ -51,9 +51,9 @@ def test_training_and_frozen_noise_compute_the_same(bias):
     x, weights = torch.randn(3, 5), torch.randn(3, 4)
     outputs, gradients = [], []
     for training in (True, False):
-        torch.manual_seed(1)
+        torch.manual_seed(0)
         layer.train(training).draw_noise()
-        torch.manual_seed(1)
+        torch.manual_seed(0)
         outputs.append(layer(x))
         layer.zero_grad()
         (outputs[-1] * weights).sum().backward()
