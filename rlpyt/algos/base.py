@@ -358,6 +358,21 @@ class RlAlgorithm:
 
     # --- One update --------------------------------------------------------------------------
 
+    def _get_loss_values(self, batch: Nested) -> dict[str, Any]:
+        """Compute the loss to minimize, and the values to log, for the batch of one update.
+
+        Returns:
+            Values by the names of ``opt_info_fields``; other names are not logged. The entry "loss"
+            is minimized.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define _get_loss_values()")
+
+    def update_networks(self, batch: Nested) -> dict[str, Any]:
+        """Take the steps of all optimizers on one batch; return values to log, by name."""
+        values = self._get_loss_values(batch)
+        values["loss"], values["gradNorm"] = self.minimize(values["loss"], self.optimizer)
+        return values
+
     def minimize(
         self,
         loss: torch.Tensor,

@@ -205,24 +205,6 @@ class OnPolicyAlgorithm(RlAlgorithm):
 
     # --- One update --------------------------------------------------------------------------
 
-    def _get_loss_values(self, batch: Nested) -> dict[str, Any]:
-        """Compute the loss to minimize, and all values to log for one update.
-
-        Args:
-            batch: minibatch from :meth:`divided`.
-
-        Returns:
-            Values by the names of ``opt_info_fields``; other names are not logged. The entry
-            "loss" is minimized.
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not define _get_loss_values()")
-
-    def update_networks(self, batch: Nested) -> dict[str, Any]:
-        """Take one step down the gradient of the loss; return values to log, by name."""
-        values = self._get_loss_values(batch)
-        values["loss"], values["gradNorm"] = self.minimize(values["loss"], self.optimizer)
-        return values
-
     def _apply_optimization(self, batch: Nested, opt_info: Any) -> dict[str, Any]:
         """Update the agent once, and add to ``opt_info``.
 

@@ -481,12 +481,6 @@ class ReplayAlgorithm(RlAlgorithm):
             raise
         self.update_target()
 
-    def update_networks(self, samples: Nested) -> dict[str, Any]:
-        """Take the steps of all optimizers on one batch; return values to log, by name."""
-        values = self._get_loss_values(samples)
-        values["loss"], values["gradNorm"] = self.minimize(values["loss"], self.optimizer)
-        return values
-
     def pre_optimize_process(self) -> None:
         """Prepare the updates of an iteration; does nothing by default."""
 
@@ -498,15 +492,6 @@ class ReplayAlgorithm(RlAlgorithm):
         """Return the number of rewards before the bootstrap value; [B] if samples differ."""
         differ = "bootstrap_steps" in fields_of(samples)
         return samples.bootstrap_steps if differ else self.n_step_return
-
-    def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
-        """Compute the loss to minimize, and the values to log, for one batch from replay.
-
-        Returns:
-            Values by the names of ``opt_info_fields``; other names are not logged. The entry "loss"
-            is minimized.
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not define _get_loss_values()")
 
     def update_priorities(self, values: Mapping[str, Any]) -> None:
         """Update the priorities of the samples in the last batch; does nothing by default.
