@@ -10,12 +10,12 @@ import torch
 
 from rlpyt.algos.checks import make_whole
 from rlpyt.algos.replay import ReplayAlgorithm, not_timed_out
-from rlpyt.algos.rollouts import replaced
+from rlpyt.algos.rollouts import replaced, to_model_state
 from rlpyt.core.records import BatchSpec, extended
 from rlpyt.models.rnn import masked_rows, move_with_resets
 from rlpyt.replays.sequence.n_step import LAST_FIELDS
 from rlpyt.returns.valid import valid_from_done
-from rlpyt.utils.buffer import buffer_func, buffer_to, leaves, map_buffer
+from rlpyt.utils.buffer import buffer_to, leaves, map_buffer
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import Nested
@@ -200,11 +200,7 @@ class SequenceReplay(ReplayAlgorithm):
             prev_reward = masked_rows(prev_reward, starts)
         # All passes share one copy on the device of the model.
         inputs = self.agent.to_model_device(samples.all_observation, prev_action, prev_reward)
-        state = samples.init_rnn_state
-        if state is not None:
-            # Samples have the order [B,N,H], models [N,B,H].
-            state = buffer_func(state, lambda part: part.transpose(0, 1).contiguous())
-        return inputs, state, resets
+        return inputs, to_model_state(samples.init_rnn_state), resets
 
     def with_last_observations(
         self, samples: Nested, inputs: tuple[Nested, ...]
