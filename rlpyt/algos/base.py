@@ -183,8 +183,8 @@ class RlAlgorithm:
                 f"trains agents such as {such_as}"
             )
 
-    def _warn_without_timeout(self, record: Nested) -> None:
-        """Warn if ``bootstrap_timelimit`` has no effect, so that time limits count as real ends.
+    def _look_for_time_limits(self, record: Nested) -> None:
+        """Set ``knows_time_limits``; warn if ``bootstrap_timelimit`` asks for it in vain.
 
         Args:
             record: example of the record that may have the field ``timeout``.

@@ -85,7 +85,7 @@ class OnPolicyAlgorithm(RlAlgorithm):
         self._check_settings(examples)
         self._check_minibatches()
         if examples and "env_info" in examples:
-            self._warn_without_timeout(examples["env_info"])
+            self._look_for_time_limits(examples["env_info"])
         self._batch_size = batch_spec.size // self.minibatches
         if self.divides:
             self._minibatch_rng = make_generator()

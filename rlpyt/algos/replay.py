@@ -263,8 +263,8 @@ class ReplayAlgorithm(RlAlgorithm):
                 "buffer is in host memory, which processes share: leave it None"
             )
         example = self.examples_to_buffer(examples)
-        self._warn_without_timeout(example)
-        if self.bootstrap_timelimit and "timeout" in fields_of(example):
+        self._look_for_time_limits(example)
+        if self.knows_time_limits:
             fields = (*self.opt_info_fields, "maskedFraction")
             self.opt_info_fields = tuple(dict.fromkeys(fields))  # Once, if set up again.
         ReplayCls = self.ReplayBufferCls
@@ -276,7 +276,7 @@ class ReplayAlgorithm(RlAlgorithm):
         kwargs = self._replay_kwargs(example, batch_spec)
         is_given = self.ReplayBufferCls is not None
         self.replay_buffer = make_replay_buffer(ReplayCls, kwargs, is_given, async_)
-        spaces = getattr(getattr(self, "agent", None), "env_spaces", None)
+        spaces = getattr(self.agent, "env_spaces", None)
         if spaces is not None:
             null_action = spaces.action.null_value()
             if any(np.any(part) for part in leaves(null_action)):
@@ -309,7 +309,7 @@ class ReplayAlgorithm(RlAlgorithm):
         """Return the class of replay buffer for entries like ``example``."""
         return replay_buffer_class(
             sequences=self.trains_on_sequences,
-            time_limits=self.bootstrap_timelimit and "timeout" in fields_of(example),
+            time_limits=self.knows_time_limits,
             frames=is_image(example.observation) and self.stacking != "none",
             prioritized=self.prioritized_replay,
             async_=async_,
