@@ -128,9 +128,7 @@ class ReplayAlgorithm(RlAlgorithm):
         """
         self.n_itr = n_itr
         self.world_size = self._n_samplers = world_size
-        self._set_up(agent, batch_spec, mid_batch_reset)
-        if self.augmentation is not None:
-            self._augment = batch_augmentation(self.augmentation, examples["observation"])
+        self._set_up(agent, batch_spec, mid_batch_reset, examples)
         self._set_updates_per_itr()
         self.initialize_replay_buffer(examples, batch_spec)
         self._wait_for_first_batch()
@@ -153,15 +151,15 @@ class ReplayAlgorithm(RlAlgorithm):
         self.n_itr = sampler_n_itr
         self.world_size = world_size
         self._n_samplers = 1  # All optimizers train on the batches of one sampler.
-        self._set_up(agent, batch_spec, mid_batch_reset)
-        if self.augmentation is not None:
-            self._augment = batch_augmentation(self.augmentation, examples["observation"])
+        self._set_up(agent, batch_spec, mid_batch_reset, examples)
         self.updates_per_optimize = whole_number("updates_per_sync", self.updates_per_sync)
         self.initialize_replay_buffer(examples, batch_spec, async_=True)
         self._wait_for_first_batch()
         return self.replay_buffer
 
-    def _set_up(self, agent: AgentLike, batch_spec: BatchSpec, mid_batch_reset: bool) -> None:
+    def _set_up(
+        self, agent: AgentLike, batch_spec: BatchSpec, mid_batch_reset: bool, examples: Nested
+    ) -> None:
         self._begin_run(agent)
         self.n_masked_updates = 0
         self.batch_spec = batch_spec
@@ -176,6 +174,8 @@ class ReplayAlgorithm(RlAlgorithm):
                 "for longer."
             )
         self._configure_agent()
+        if self.augmentation is not None:
+            self._augment = batch_augmentation(self.augmentation, examples["observation"])
 
     def _wait_for_first_batch(self) -> None:
         """Train later than ``min_steps_learn``, if nothing can be drawn from the buffer by then."""
