@@ -7,14 +7,14 @@ from typing import Any
 import torch
 
 from rlpyt.algos.checks import check_fraction
-from rlpyt.algos.dqn.cat_dqn import check_range_of_returns, warn_of_range
+from rlpyt.algos.dqn.cat_dqn import RangeOfReturns
 from rlpyt.algos.losses import categorical_projection, categorical_td_loss
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.core.records import BatchSpec
 from rlpyt.utils.types import Nested
 
 
-class D4PG(DDPG):
+class D4PG(RangeOfReturns, DDPG):
     """DDPG with a categorical critic, n-step returns and, as an option, prioritized replay.
 
     Returns have P (``agent.n_atoms``) possible values z, evenly spaced from V_min to V_max.
@@ -48,9 +48,6 @@ class D4PG(DDPG):
     opt_info_fields = (*DDPG.opt_info_fields, "edgeMass")
     q_kind = "a critic of distributions"
     agent_example = "D4pgAgent"
-
-    _edge_mass: torch.Tensor | None = None  # In the last batch; other losses may not set it.
-    warned_of_range = False
 
     def __init__(
         self,
@@ -91,11 +88,6 @@ class D4PG(DDPG):
     def _check_settings(self) -> None:
         super()._check_settings()
         check_fraction(self, "pri_alpha", "pri_beta")
-        check_range_of_returns(self)
-
-    def _configure_agent(self) -> None:
-        super()._configure_agent()
-        self.agent.give_V_min_max(self.V_min, self.V_max)
 
     def _replay_kwargs(self, example: Nested, batch_spec: BatchSpec) -> dict[str, Any]:
         kwargs = super()._replay_kwargs(example, batch_spec)
@@ -128,7 +120,7 @@ class D4PG(DDPG):
             samples.return_,
             samples.done_n,
             next_p,
-            torch.linspace(self.V_min, self.V_max, self.agent.n_atoms, device=next_p.device),
+            self.returns_of_atoms(next_p.device),
             self.discount,
             self.bootstrap_steps(samples),
         )
@@ -137,8 +129,3 @@ class D4PG(DDPG):
 
     def _get_loss_values(self, samples: Nested) -> dict[str, Any]:
         return {**super()._get_loss_values(samples), "edgeMass": self._edge_mass}
-
-    def fetch_opt_info(self, opt_info: Any) -> Any:
-        opt_info = super().fetch_opt_info(opt_info)
-        warn_of_range(self, opt_info)
-        return opt_info
