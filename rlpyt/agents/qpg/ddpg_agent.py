@@ -101,26 +101,25 @@ class DdpgAgent(ActorCriticAgent):
 
     def _build_models(self) -> None:
         super()._build_models()
-        for name in self.network_names[1:]:
-            state_dict = getattr(self, argument := f"initial_{name}_state_dict")
-            if state_dict is None:
-                continue
+        for name, state_dict in self._initial_critic_states().items():
             try:
                 self._load_with_target(name, state_dict)
             except (RuntimeError, KeyError) as error:
                 raise ValueError(
-                    f"{argument} does not fit {type(self).__name__}: {error}"
+                    f"initial_{name}_state_dict does not fit {type(self).__name__}: {error}"
                 ) from error
+
+    def _initial_critic_states(self) -> dict[str, Any]:
+        """Return the initial states of critics that were given apart, by the critic's name."""
+        names = self.network_names[1:]
+        states = {name: getattr(self, f"initial_{name}_state_dict") for name in names}
+        return {name: state for name, state in states.items() if state is not None}
 
     def _load_initial_state(self, state_dict: Mapping[str, Any]) -> None:
         if "model" not in state_dict:
             self._load_with_target("model", state_dict)
             return
-        twice = [
-            argument
-            for name in self.network_names[1:]
-            if getattr(self, argument := f"initial_{name}_state_dict") is not None
-        ]
+        twice = [f"initial_{name}_state_dict" for name in self._initial_critic_states()]
         if twice:
             raise ValueError(
                 f"initial_model_state_dict has the state of all networks, and {twice} the state of "
