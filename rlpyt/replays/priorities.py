@@ -9,7 +9,7 @@ import torch
 
 from rlpyt.core.records import extended
 from rlpyt.replays.base import BaseReplayBuffer
-from rlpyt.replays.sum_tree import AsyncSumTree, SumTree
+from rlpyt.replays.sum_tree import AsyncSumTree, SumTree, check_finite
 from rlpyt.utils.buffer import as_numpy
 from rlpyt.utils.types import IntArray, NDArray, Nested
 
@@ -23,12 +23,7 @@ def leaf_values(priorities: Any, alpha: float) -> NDArray:
         ValueError: if a priority is negative, infinite or NaN.
     """
     values = np.asarray(as_numpy(priorities), np.float64)
-    # Here, since the power of zero makes everything 1.
-    if not ((values >= 0) & (values < np.inf)).all():
-        raise ValueError(
-            f"priorities must be finite and not negative, got {values}: check the loss they come "
-            "from"
-        )
+    check_finite(values)  # Here, since the power of zero makes everything 1.
     # An entry without error is still drawn, though rarely.
     powers: NDArray = np.maximum(values, EPS) ** alpha
     return powers

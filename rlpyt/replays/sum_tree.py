@@ -14,6 +14,15 @@ from rlpyt.utils.seed import generator_state, make_generator, set_generator_stat
 from rlpyt.utils.types import IntArray, NDArray, Nested
 
 
+def check_finite(priorities: NDArray) -> None:
+    """Raise ``ValueError`` unless all priorities are finite and not negative."""
+    if not ((priorities >= 0) & (priorities < np.inf)).all():
+        raise ValueError(
+            f"priorities must be finite and not negative, got {priorities}: check the loss they "
+            "come from"
+        )
+
+
 class SumTree:
     """A priority for every row and environment [T,B]; rows that may not be sampled have zero.
 
@@ -155,11 +164,7 @@ class SumTree:
                 f"priorities have shape {values.shape}: give a scalar, [B]={(self.B,)} or "
                 f"[T,B]={(n_rows, self.B)}"
             )
-        if not ((values >= 0) & (values < np.inf)).all():
-            raise ValueError(
-                f"priorities must be finite and not negative, got {values}: check the loss they "
-                "come from"
-            )
+        check_finite(values)
         return values
 
     def _store_inputs(self, inputs: NDArray, priorities: NDArray | None, n_rows: int) -> None:
