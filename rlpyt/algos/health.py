@@ -149,8 +149,7 @@ def data_columns(algo: Any, batch: Nested) -> dict[str, Any]:
         tree: Any = getattr(buffer, "priority_tree", None)
         drawn = getattr(tree, "prev_tree_idxs", None)
         if drawn is not None:
-            ages = (tree.window.t - 1 - (drawn - tree.low_idx) // tree.B) % tree.T
-            age = torch.as_tensor(ages).double().mean() * buffer.T / tree.T
+            age = torch.as_tensor(tree.ages(drawn)).double().mean() * buffer.T / tree.T
         found["replayAge"] = age * buffer.B
     return found
 

@@ -261,13 +261,13 @@ class SumTree:
                 f"priorities have shape {values.shape}: give {(n,)}, one for each entry of the "
                 "last sample"
             )
-        is_there = self._age(self.prev_tree_idxs) >= self._n_rows_since_sample
+        is_there = self.ages(self.prev_tree_idxs) >= self._n_rows_since_sample
         self.reconstruct(self.prev_tree_idxs[is_there], values[is_there])
 
-    def _age(self, tree_idxs: IntArray) -> IntArray:
+    def ages(self, tree_idxs: IntArray) -> IntArray:
         """Return how many rows [n] were appended after those of leaf nodes ``tree_idxs`` [n]."""
-        age: IntArray = (self.t - 1 - (tree_idxs - self.low_idx) // self.B) % self.T
-        return age
+        ages: IntArray = (self.t - 1 - (tree_idxs - self.low_idx) // self.B) % self.T
+        return ages
 
     @property
     def _n_rows_since_sample(self) -> int:
