@@ -369,16 +369,18 @@ class BaseRunner:
 
     def _catch_signals(self) -> StopSignals:
         """Return the signal handler, which leaves Ctrl-C unchanged in runs without checkpoints."""
-        saves = self.checkpoints is not None and self.checkpoints.plan.directory is not None
-        numbers = STOP_SIGNALS if saves else STOP_SIGNALS[:1]
+        numbers = STOP_SIGNALS if self._saves_checkpoints else STOP_SIGNALS[:1]
         return StopSignals(numbers, self._is_interrupted_by_failure, self._pass_on_request)
 
     def _pass_on_request(self) -> str:
         """Return what happens before a signal ends the run; called by the signal handler."""
-        saves = self.checkpoints is not None and self.checkpoints.plan.directory is not None
-        return "Ending the run after the current iteration" + (
-            ", with a checkpoint." * saves or "."
-        )
+        checkpoint = ", with a checkpoint" if self._saves_checkpoints else ""
+        return f"Ending the run after the current iteration{checkpoint}."
+
+    @property
+    def _saves_checkpoints(self) -> bool:
+        """Whether the run saves checkpoints; it may also only load one."""
+        return self.checkpoints is not None and self.checkpoints.plan.directory is not None
 
     def _is_interrupted_by_failure(self) -> bool:
         """Return whether the failure of another process interrupts this one."""
