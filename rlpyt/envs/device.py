@@ -16,10 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 
-from rlpyt.core.masks import redrawn
 from rlpyt.core.rows import fitted
 from rlpyt.envs._info import infill_info
 from rlpyt.envs.vector import SAME_STEP, VectorEnvWrapper, VectorStep
@@ -54,11 +52,7 @@ class DeviceEnvWrapper(VectorEnvWrapper):
                 "VectorEnvWrapper, for VectorSampler"
             )
         self.device = found.device
-        first = self.reset()
-        lacks_null = not self.action_space.contains(self.action_space.null_value())
-        action = self.sample_actions(np.full(self.num_envs, lacks_null))
-        action = redrawn(action, first, self.action_space, self.sample_actions)
-        _, reward, *_, info = self.env.step(self.action_space.revert_tensors(action))
+        _, reward, *_, info = self.env.step(self.action_space.revert_tensors(self._first_actions()))
         if reward.shape != (self.num_envs,):
             raise ValueError(
                 f"{self.env} returned rewards of shape {tuple(reward.shape)}: return one for each "
@@ -134,19 +128,12 @@ class DeviceEnvWrapper(VectorEnvWrapper):
                 f"{type(self.env).__name__} cannot save its state: give it state_dict() and "
                 "load_state_dict(state) to resume runs"
             )
-        return {
-            "env": self.env.state_dict(),
-            "seeds": self._seeds,
-            "is_seed_due": self._is_seed_due,
-            "action_spaces": [space.state_dict() for space in self._action_spaces],
-        }
+        return {"env": self.env.state_dict(), **self._state_of_draws()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state``, saved by an environment with the same arguments."""
         self.env.load_state_dict(state["env"])
-        self._seeds, self._is_seed_due = state["seeds"], state["is_seed_due"]
-        for space, space_state in zip(self._action_spaces, state["action_spaces"]):
-            space.load_state_dict(space_state)
+        self._load_draws(state)
 
 
 class TensorLayout:

@@ -146,16 +146,19 @@ class VectorEnvWrapper(Wrapper):
 
     def _try_one_step(self, info_example: dict[Any, Any]) -> InfoLayout:
         before = known_states(x for layers in chains(self.env) for x in layers[:-1])
-        first = self.reset()
-        lacks_null = not self.action_space.contains(self.action_space.null_value())
-        action = self.sample_actions(np.full(self.num_envs, lacks_null))
-        action = redrawn(action, first, self.action_space, self.sample_actions)
-        info = self.env.step(self.action_space.revert(action))[-1]
+        info = self.env.step(self.action_space.revert(self._first_actions()))[-1]
         set_layer_states(before)
         self._is_seed_due = True
         example = infill_info(info_example, as_reals(_without_masks(info)))
         zeros, no = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=bool)
         return InfoLayout({**example, **self._learners_reward(zeros, no, no)[1]})
+
+    def _first_actions(self) -> Nested:
+        """Reset, and return actions [B,...] to try, which the first observations allow."""
+        first = self.reset()
+        lacks_null = not self.action_space.contains(self.action_space.null_value())
+        action = self.sample_actions(np.full(self.num_envs, lacks_null))
+        return redrawn(action, first, self.action_space, self.sample_actions)
 
     # --- Steps -----------------------------------------------------------------------------------
 
@@ -319,10 +322,16 @@ class VectorEnvWrapper(Wrapper):
         return {
             "wrappers": [layer_state(layer) for layer in wrappers],
             "envs": [[layer_state(layer) for layer in layers_of(e)] for e in _parts(innermost)],
+            **self._state_of_draws(),
+            "observation_space": self.observation_space.state_dict(),
+        }
+
+    def _state_of_draws(self) -> dict[str, Any]:
+        """Return the seeds of the next episodes, and the generators of random actions."""
+        return {
             "seeds": self._seeds,
             "is_seed_due": self._is_seed_due,
             "action_spaces": [space.state_dict() for space in self._action_spaces],
-            "observation_space": self.observation_space.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -338,10 +347,13 @@ class VectorEnvWrapper(Wrapper):
         layers = [layer for part in parts for layer in layers_of(part)]
         set_layer_states(zip(wrappers, state["wrappers"]))
         set_layer_states(zip(layers, [s for states in state["envs"] for s in states]))
+        self._load_draws(state)
+        self.observation_space.load_state_dict(state["observation_space"])
+
+    def _load_draws(self, state: dict[str, Any]) -> None:
         self._seeds, self._is_seed_due = state["seeds"], state["is_seed_due"]
         for space, space_state in zip(self._action_spaces, state["action_spaces"]):
             space.load_state_dict(space_state)
-        self.observation_space.load_state_dict(state["observation_space"])
 
     def statistics(self) -> Statistics:
         """Return the running statistics of all wrappers, those of the parts merged by count."""
