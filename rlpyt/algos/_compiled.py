@@ -14,7 +14,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -254,13 +254,12 @@ class CompiledUpdate:
         update: bound method of an algorithm that takes batches and returns values by name.
         settings: True, or keywords of ``torch.compile`` that replace the defaults. True means CUDA
             graphs where the update trains on a CUDA device.
-        graph_steps: function that returns the :class:`GraphSteps` of the algorithm, or raises
-            :class:`CannotCompile` with a reason.
+        compiler: compiler with the steps of the algorithm's optimizers.
     """
 
-    def __init__(self, update: Any, settings: Any, graph_steps: Callable[[], GraphSteps]) -> None:
+    def __init__(self, update: Any, settings: Any, compiler: UpdateCompiler) -> None:
         self.name = f"{update.__name__} of {type(update.__self__).__name__}"
-        self._graph_steps = graph_steps
+        self._compiler = compiler
         self._update = update
         if settings is True:  # On CUDA, a graph of kernels, which compiles faster too.
             is_cuda = update.__self__.training_device.type == "cuda"
@@ -297,7 +296,7 @@ class CompiledUpdate:
         return _each_tensor(torch.Tensor.clone, values) if self._is_cuda_graph else values
 
     def _run(self, graph: Update, *batch: Any) -> Any:
-        algo, steps = self._update.__self__, self._graph_steps()
+        algo, steps = self._update.__self__, self._compiler.steps
         steps.copy_learning_rates()
         algo._step = steps
         try:
@@ -315,7 +314,7 @@ class CompiledUpdate:
         warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step")
         if self._update.__self__.world_size > 1:
             raise CannotCompile("other processes take part in the backward pass")
-        self._graph_steps()
+        self._compiler.steps  # noqa: B018  (Raises CannotCompile for unknown optimizers.)
         update = self._update
 
         def graph(*batch: Any) -> Any:
@@ -370,23 +369,22 @@ def compile_settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
 class UpdateCompiler:
     """The compiled updates of one run of an algorithm, and the steps of its optimizers."""
 
-    def __init__(self) -> None:
-        self._steps: GraphSteps | None = None
+    def __init__(self, algo: Any) -> None:
+        self._algo = algo
         self._updates: dict[str, CompiledUpdate] = {}
+
+    @cached_property
+    def steps(self) -> GraphSteps:
+        """The steps of all optimizers; :class:`CannotCompile` is raised if one is unknown."""
+        values = vars(self._algo).values()
+        return GraphSteps([optimizer for value in values for optimizer in optimizers_in(value)])
 
     def run(self, update: Any, batch: tuple[Any, ...], settings: Any) -> Any:
         """Return ``update(*batch)``; the first call of each update compiles it."""
         name = update.__name__
         if name not in self._updates:
-            steps = partial(self._steps_of, update.__self__)
-            self._updates[name] = CompiledUpdate(update, settings, steps)
+            self._updates[name] = CompiledUpdate(update, settings, self)
         return self._updates[name](*batch)
-
-    def _steps_of(self, algo: Any) -> GraphSteps:
-        if self._steps is None:
-            attributes = vars(algo).values()
-            self._steps = GraphSteps([o for x in attributes for o in optimizers_in(x)])
-        return self._steps
 
 
 def optimizers_in(value: Any) -> list[Any]:

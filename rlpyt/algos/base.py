@@ -130,7 +130,7 @@ class RlAlgorithm:
 
     @cached_property
     def _compiler(self) -> UpdateCompiler:
-        return UpdateCompiler()
+        return UpdateCompiler(self)
 
     @cached_property
     def health(self) -> Health:

@@ -422,7 +422,7 @@ def places_of_lasting_tensors(device):
     with present(device):
         Trained(make, device, Counter())
         (algo,) = made
-        ((_, lr, _, states),) = algo._compiler._steps._steps[0]._groups
+        ((_, lr, _, states),) = algo._compiler.steps._steps[0]._groups
         std = algo._return_std
         tensors = [algo.ratio_clip, algo._n_skipped, lr, std.count, std.mean, std.squares]
         return {str(x.device) for x in tensors + [x for xs in states.values() for x in xs]}
