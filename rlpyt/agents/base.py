@@ -36,6 +36,12 @@ def without_ddp(model: Any) -> Any:
     return model.module if isinstance(model, DistributedDataParallel) else model
 
 
+def with_ddp(model: torch.nn.Module, device_id: int | None) -> DistributedDataParallel:
+    """Return ``model`` in ``DistributedDataParallel``; ``device_id`` is None on the CPU."""
+    device_ids = None if device_id is None else [device_id]
+    return DistributedDataParallel(model, device_ids=device_ids, output_device=device_id)
+
+
 class BaseAgent:
     """Base class of all agents: acts for the sampler, and computes gradients for the algorithm.
 
@@ -281,11 +287,7 @@ class BaseAgent:
             The index of the CUDA device, or None on the CPU.
         """
         device_id = self.device.index if self.device.type == "cuda" else None
-        self.model = DistributedDataParallel(
-            self.model,
-            device_ids=None if device_id is None else [device_id],
-            output_device=device_id,
-        )
+        self.model = with_ddp(self.model, device_id)
         logger.log(f"Initialized DistributedDataParallel agent model on device: {self.device}.")
         return device_id
 

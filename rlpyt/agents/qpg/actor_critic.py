@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.nn.parallel import DistributedDataParallel
 
-from rlpyt.agents.base import BaseAgent, without_ddp
+from rlpyt.agents.base import BaseAgent, with_ddp, without_ddp
 from rlpyt.core.bounds import NO_BOUND, policy_bounds
 from rlpyt.core.records import EnvSpaces
 from rlpyt.models.qpg.mlp import (
@@ -200,12 +199,7 @@ class ActorCriticAgent(BaseAgent):
     def data_parallel(self) -> int | None:
         device_id = super().data_parallel()
         for name in self.network_names[1:]:
-            model = DistributedDataParallel(
-                getattr(self, name),
-                device_ids=None if device_id is None else [device_id],
-                output_device=device_id,
-            )
-            setattr(self, name, model)
+            setattr(self, name, with_ddp(getattr(self, name), device_id))
         logger.log(f"Initialized DistributedDataParallel also for {self.network_names[1:]}.")
         return device_id
 
