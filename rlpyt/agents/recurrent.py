@@ -31,6 +31,11 @@ def finish_step(agent: Any, outputs: Nested, rnn_state: Nested) -> tuple[Any, Ne
     return outputs, before
 
 
+def reset_keyword(reset: torch.Tensor | None) -> dict[str, torch.Tensor]:
+    """Return the keyword ``reset`` [T,B] of a network, or none if no step resets its state."""
+    return {} if reset is None or not reset.any() else {"reset": reset}
+
+
 def _tuple_class(n: int) -> Any:
     """Return the record class of plain tuples with ``n`` items."""
     return record_class("StateTuple", tuple(f"item_{i}" for i in range(n)))

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 
 from rlpyt.agents.base import AgentStep, BaseAgent, RecurrentAgentMixin, without_ddp
-from rlpyt.agents.recurrent import finish_step
+from rlpyt.agents.recurrent import finish_step, reset_keyword
 from rlpyt.core.masks import mask_probabilities
 from rlpyt.core.records import EnvSpaces
 from rlpyt.distributions.base import Distribution
@@ -334,10 +334,8 @@ class RecurrentPgAgent(PolicyAgent):
             Parameters of the distribution, [T,B,dim] each, values [T,B], and the recurrent state
             [N,B,H] after the last step, on the device of the model.
         """
-        resets = {} if reset is None or not reset.any() else {"reset": reset}
-        *outputs, rnn_state = self._run(
-            observation, prev_action, prev_reward, init_rnn_state, **resets
-        )
+        inputs = (observation, prev_action, prev_reward, init_rnn_state)
+        *outputs, rnn_state = self._run(*inputs, **reset_keyword(reset))
         return *self._policy_and_value(self.for_loss(tuple(outputs))), rnn_state
 
     @torch.no_grad()

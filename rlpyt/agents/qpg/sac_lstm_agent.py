@@ -9,7 +9,7 @@ import torch
 
 from rlpyt.agents.base import AgentStep, AlternatingRecurrentAgentMixin, RecurrentAgentMixin
 from rlpyt.agents.qpg.sac_agent import SacAgent
-from rlpyt.agents.recurrent import finish_step
+from rlpyt.agents.recurrent import finish_step, reset_keyword
 from rlpyt.distributions.gaussian import DistInfoStd
 from rlpyt.models.qpg.lstm import PiLstmModel, QofMuLstmModel
 from rlpyt.models.rnn import Memory
@@ -80,7 +80,7 @@ class RecurrentSacAgent(SacAgent):
             ``DistInfoStd`` [T,B,A], and the state [N,B,H] after the last step.
         """
         inputs = (observation, prev_action, prev_reward, init_rnn_state)
-        *outputs, rnn_state = self.run_model(self.model, *inputs, **_resets(reset))
+        *outputs, rnn_state = self.run_model(self.model, *inputs, **reset_keyword(reset))
         return DistInfoStd(*outputs), rnn_state
 
     @torch.no_grad()
@@ -181,11 +181,7 @@ class RecurrentSacAgent(SacAgent):
 
     def _run_critic(self, name: str, inputs: tuple[Nested, ...], memory: Memory) -> Any:
         state = memory.rnn_states.get(name)
-        return self.run_model(getattr(self, name), *inputs, state, **_resets(memory.reset))
-
-
-def _resets(reset: torch.Tensor | None) -> dict[str, torch.Tensor]:
-    return {} if reset is None or not reset.any() else {"reset": reset}
+        return self.run_model(getattr(self, name), *inputs, state, **reset_keyword(memory.reset))
 
 
 class SacLstmAgent(RecurrentAgentMixin, RecurrentSacAgent):
