@@ -14,9 +14,9 @@ from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.envs import gym
 from rlpyt.envs.gym import GymEnvWrapper
-from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.learning.aiming import Aiming
 from tests.learning.test_dqn import SEEDS, _quiet as _quiet, best_return, variant
+from tests.learning.test_pg import make_sampler
 
 SETTINGS = {
     "learning_rate": 1e-3,
@@ -30,19 +30,6 @@ SETTINGS = {
 }
 RETURNS = {"V_min": -600, "V_max": 0, "n_step_return": 3, "learning_rate": 5e-4}
 SMALL = {"model_kwargs": {"hidden_sizes": [64, 64]}, "q_model_kwargs": {"hidden_sizes": [64, 64]}}
-
-
-def make_sampler(EnvCls, eval_steps, n_trajs, batch_B=1, **env_kwargs):
-    return SerialSampler(
-        EnvCls=EnvCls,
-        env_kwargs=env_kwargs,
-        batch_T=1,
-        batch_B=batch_B,
-        max_decorrelation_steps=0,
-        eval_n_envs=10,
-        eval_max_steps=10 * eval_steps,
-        eval_max_trajectories=n_trajs,
-    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -59,7 +46,7 @@ def make_sampler(EnvCls, eval_steps, n_trajs, batch_B=1, **env_kwargs):
 )
 def test_pendulum(AlgoCls, AgentCls, settings, action_std, seed):
     """Torques are bounded by -2 and 2."""
-    sampler = make_sampler(gym.make, 200, 10, id="Pendulum-v1")
+    sampler = make_sampler(gym.make, 1, 1, 200, 10, id="Pendulum-v1")
     algo, agent = AlgoCls(**{**SETTINGS, **settings}), AgentCls(action_std=action_std, **SMALL)
     best = best_return(algo, agent, sampler, n_steps=15e3, threshold=-200, seed=seed)
     assert best >= -200, "random torques reach -1200"
@@ -70,7 +57,7 @@ def test_pendulum(AlgoCls, AgentCls, settings, action_std, seed):
     ("AlgoCls", "AgentCls"), [variant(DDPG, DdpgAgent), (TD3, Td3Agent)], ids=["ddpg", "td3"]
 )
 def test_bounds_that_differ_from_dimension_to_dimension(AlgoCls, AgentCls, seed):
-    sampler = make_sampler(lambda **kwargs: GymEnvWrapper(Aiming(**kwargs)), 5, 50, batch_B=4)
+    sampler = make_sampler(lambda **kwargs: GymEnvWrapper(Aiming(**kwargs)), 1, 4, 5, 50)
     algo = AlgoCls(**{**SETTINGS, "discount": 0.5})
     agent = AgentCls(action_std=0.3, **SMALL)
     best = best_return(algo, agent, sampler, n_steps=20e3, threshold=4, seed=seed)

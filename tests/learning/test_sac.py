@@ -15,8 +15,8 @@ from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.envs import gym
 from rlpyt.envs.gym import GymEnvWrapper
 from tests.learning.aiming import Aiming, Recalling
-from tests.learning.test_ddpg import make_sampler
 from tests.learning.test_dqn import SEEDS, _quiet as _quiet, best_return, variant
+from tests.learning.test_pg import make_sampler
 
 SETTINGS = {
     "learning_rate": 1e-3,
@@ -51,7 +51,7 @@ QUANTILES = {"n_critics": 3, "q_model_kwargs": {**NET, "n_quantiles": 25}}
 )
 def test_pendulum(AlgoCls, AgentCls, settings, agent, seed):
     """Torques are bounded by -2 and 2."""
-    sampler = make_sampler(gym.make, 200, 10, id="Pendulum-v1")
+    sampler = make_sampler(gym.make, 1, 1, 200, 10, id="Pendulum-v1")
     algo = AlgoCls(**{**SETTINGS, **settings})
     agent = AgentCls(**{**SMALL, **agent})
     best = best_return(algo, agent, sampler, n_steps=15e3, threshold=-200, seed=seed)
@@ -69,7 +69,7 @@ def test_pendulum(AlgoCls, AgentCls, settings, agent, seed):
     ids=["sac", "sac_v", "sac_v-score"],
 )
 def test_bounds_that_differ_from_dimension_to_dimension(AlgoCls, AgentCls, settings, seed):
-    sampler = make_sampler(lambda **kwargs: GymEnvWrapper(Aiming(**kwargs)), 5, 50, batch_B=4)
+    sampler = make_sampler(lambda **kwargs: GymEnvWrapper(Aiming(**kwargs)), 1, 4, 5, 50)
     algo = AlgoCls(**{**SETTINGS, "discount": 0.5, "replay_ratio": 64, **settings})
     best = best_return(algo, AgentCls(**SMALL), sampler, n_steps=20e3, threshold=4, seed=seed)
     assert best >= 4, "of 5; the middle of the bounds reaches 0.6, and the nearest in [-1, 1] -2"
@@ -93,7 +93,7 @@ SEQUENCES = {
 @pytest.mark.variant
 @pytest.mark.parametrize("seed", SEEDS)
 def test_memory_is_learned(seed):
-    sampler = make_sampler(lambda: GymEnvWrapper(Recalling()), 4, 50, batch_B=8)
+    sampler = make_sampler(lambda: GymEnvWrapper(Recalling()), 1, 8, 4, 50)
     agent = SacLstmAgent(model_kwargs=LSTM, q_model_kwargs=LSTM)
     algo = RecurrentSAC(**SEQUENCES)
     best = best_return(algo, agent, sampler, n_steps=12e3, threshold=3.5, seed=seed)
