@@ -10,14 +10,8 @@ import pytest
 from rlpyt.processes.primitives import Barrier, CountedQueue, Semaphore
 from rlpyt.processes.supervisor import Supervisor, WorkerError
 from rlpyt.utils.synchronize import drain_queue
+from tests.processes.test_supervisor import supervisor as supervisor
 from tests.selection import FULL
-
-
-@pytest.fixture
-def supervisor():
-    supervisor = Supervisor("fork", time_limit_s=1.0)
-    yield supervisor
-    supervisor.terminate()
 
 
 def count_and_wait(barrier, counts, rank, n):
