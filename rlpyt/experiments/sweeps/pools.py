@@ -142,12 +142,12 @@ class SlurmCluster:
         folder: directory for submitit's files.
         cluster: name of the submitit executor, "slurm", or "local" to try it without SLURM.
         n_parallel: number of jobs that are queued or at work at a time.
-        parameters: further parameters of ``submitit.AutoExecutor``, such as ``timeout_min`` and
-            ``slurm_partition``.
+        parameters: further parameters of ``submitit.AutoExecutor``: ``timeout_min``, after which
+            a job is ended, and others, such as ``slurm_partition``.
 
     Raises:
         ImportError: if submitit is not installed.
-        ValueError: if there is no SLURM on this machine.
+        ValueError: if there is no SLURM on this machine, or no time limit is given.
     """
 
     def __init__(
@@ -171,6 +171,11 @@ class SlurmCluster:
         if slot.gpus:
             resources["gpus_per_node"] = len(slot.gpus)
         self._executor.update_parameters(**{"name": "rlpyt", **resources, **parameters})
+        if not {"timeout_min", "slurm_time"} & parameters.keys():
+            raise ValueError(
+                "submitit would end jobs after 5 minutes: give timeout_min, the minutes of a run, "
+                "as --job timeout_min=600 does"
+            )
 
     def start(self, command: RunCommand) -> Any:
         return self._executor.submit(run_module.run_to_end, command)

@@ -94,9 +94,16 @@ def test_ray_cluster_without_room(ray):
 @pytest.mark.filterwarnings("ignore")
 def test_same_tree_through_submitit(script, tmp_path):
     pytest.importorskip("submitit")
-    jobs = SlurmCluster(CODE, tmp_path / "jobs", cluster="local", n_parallel=2)
+    jobs = SlurmCluster(CODE, tmp_path / "jobs", cluster="local", n_parallel=2, timeout_min=10)
     local = launch(tmp_path, script, "local", LocalSlots(CODE))
     assert launch(tmp_path, script, "slurm", jobs) == local
+
+
+def test_jobs_need_a_time(tmp_path):
+    # Without it they ended after five minutes.
+    pytest.importorskip("submitit")
+    with pytest.raises(ValueError, match="after 5 minutes: give timeout_min"):
+        SlurmCluster(CODE, tmp_path / "jobs", cluster="local")
 
 
 def test_slurm_is_missing(tmp_path, monkeypatch):
