@@ -19,7 +19,6 @@ from rlpyt.experiments.sweeps.run import (
     FAILED,
     FINISHED,
     INTERRUPTED,
-    NEW,
     PRUNED,
     RUNNING,
     Run,
@@ -156,7 +155,7 @@ class _Search:
     open: dict[int, Any] = field(default_factory=dict)
 
     def restore(self, retry_failed: bool) -> None:
-        """Begin those trials of earlier launches again that were interrupted, or are retried."""
+        """Open those trials of earlier launches again that have not failed, or are retried."""
         states = self.optuna.trial.TrialState
         for trial in self.study.get_trials(states=(states.RUNNING,)):
             self.study.tell(trial.number, state=states.FAIL)
@@ -165,9 +164,7 @@ class _Search:
             of_runs = {run.status.state for run in runs}
             if trial.state == states.PRUNED:
                 _replace_states(runs, (INTERRUPTED, RUNNING), PRUNED)
-            elif trial.state == states.FAIL and (
-                retry_failed if FAILED in of_runs else of_runs != {FINISHED}
-            ):
+            elif trial.state == states.FAIL and (retry_failed or FAILED not in of_runs):
                 self.study.enqueue_trial(trial.params)
                 self._ask(n)
                 _replace_states(runs, (FAILED,), INTERRUPTED)
@@ -197,7 +194,7 @@ class _Search:
         for n in range(n_trials):
             if n not in self.open and n in earlier:
                 runs = self._runs(n, earlier[n].params)
-                yield from (run for run in runs if run.status.state != NEW)
+                yield from (run for run in runs if run.status.state in (FINISHED, FAILED, PRUNED))
                 continue
             if n not in self.open:
                 self.tell_ended()

@@ -1,6 +1,7 @@
 """Grids, random draws, and trials of Optuna that are real processes."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -176,6 +177,26 @@ def test_a_killed_search_goes_on(script, tmp_path, optuna):
     (tmp_path / "s" / "optuna.log").unlink()
     with pytest.raises(ValueError, match=r"optuna\.log"):
         search(tmp_path, script, 4)
+
+
+def test_a_trial_that_finished_after_its_launcher_has_its_value(script, tmp_path, optuna):
+    # As jobs of SLURM do. It had failed, without a value.
+    log_dir = tmp_path / "s" / "trial_0000"
+    log_dir.mkdir(parents=True)
+    (log_dir / "slow").touch()
+    launcher = fork(search, tmp_path, script, 1, output=tmp_path / "output")
+    wait_until(lambda: list(log_dir.glob("run_0/progress.csv")))
+    launcher.kill()
+    launcher.join()
+    wait_until(lambda: not run.is_alive(str(log_dir), 0))
+    status = read_status(str(log_dir), 0)
+    run.write_status(str(log_dir), 0, replace(status, state=run.FINISHED))
+    with (log_dir / "run_0" / "progress.csv").open("a") as file:
+        print("3,42", file=file)
+    again = search(tmp_path, script, 1)
+    assert read_status(str(log_dir), 0).attempt == 1
+    assert [trial.state.name for trial in again.trials] == ["FAIL", "COMPLETE"]
+    assert again.trials[1].value == 42
 
 
 def test_pruning(script, tmp_path, optuna):
