@@ -43,6 +43,11 @@ class Setting:
             raise ValueError(
                 f"{directory} has no run: start one with rlpyt train ... --log-dir {directory}"
             )
+        if records[0].parent == self.directory:
+            raise ValueError(
+                f"{directory} is a run, and further seeds are trained beside it: give the "
+                "directory above"
+            )
         self.config: Config = {}
         self.origin: dict[str, Any] = {}
         self.runs: dict[int, Path] = {}
@@ -67,9 +72,10 @@ class Setting:
             self.runs[seed] = record.parent
 
     def seed(self, index: int) -> int:
-        """Return a seed by its place: those of runs in order, then the least unused ones."""
-        free = (s for s in itertools.count() if not (self.directory / f"run_{s}").exists())
-        seeds = itertools.chain(sorted(self.runs), (s for s in free if s not in self.runs))
+        """Return a seed by its place: those of runs in order, then the next greater ones."""
+        greater = itertools.count(max(self.runs) + 1)  # So that later calls have the same order.
+        free = (s for s in greater if not (self.directory / f"run_{s}").exists())
+        seeds = itertools.chain(sorted(self.runs), free)
         return next(itertools.islice(seeds, index, None))
 
     def train(self, seed: int) -> Path:
@@ -131,6 +137,12 @@ def compare_until(
     if names[0] != names[1]:
         raise ValueError(
             f"{runs} has the environment {names[0]}, {baseline} has {names[1]}: compare runs of one"
+        )
+    lengths = [setting.config["runner"]["n_steps"] for setting in settings]
+    if lengths[0] != lengths[1]:
+        raise ValueError(
+            f"runs of {runs} have {lengths[0]:,.0f} steps, those of {baseline} {lengths[1]:,.0f}: "
+            "compare runs of one length"
         )
     seeds = [[setting.seed(i) for i in range(max_seeds)] for setting in settings]
     for n in range(1, max_seeds + 1):

@@ -15,6 +15,9 @@ from tests.experiments.parts import invoke, refused
 PPO = ["ppo", "CartPole-v1", "batch_T=10", "batch_B=4", "minibatches=2", "epochs=1", "threads=1"]
 
 
+FIRST = {"new": 4, "old": 0}  # Seeds.
+
+
 def train(directory, *words, seed=0, run_id=0):
     log = ["--log-dir", directory, "--run-id", run_id, "--seed", seed]
     invoke("train", *PPO, "log_interval_steps=40", *words, "--steps", 80, *log)
@@ -55,11 +58,12 @@ def test_seeds_are_added_one_by_one_until_the_test_decides(settings, trained):
     lines = []
     verdict = compare_until(settings / "new", settings / "old", tell=lines.append)
     assert verdict == "better"
-    # The first run of each has seed 4 and 0; run_0 of "new" has another seed than 0.
-    assert trained == [
-        *(("new", 1), ("old", 1), ("new", 2), ("old", 2)),
-        *(("new", 3), ("old", 3), ("new", 5), ("old", 4)),
-    ]
+    # The first run of each has seed 4 and 0; a later call has the same order.
+    assert trained == [(name, seed + i) for i in range(1, 5) for name, seed in FIRST.items()]
+    for name, seed in FIRST.items():
+        setting = Setting(settings / name)
+        setting.runs |= {seed + i: settings for i in range(1, 5)}
+        assert [setting.seed(i) for i in range(5)] == [*range(seed, seed + 5)]
     assert len(lines) == 5
     assert lines[-1].startswith("5 seeds each: better in 1.00 of all pairs; decides at 1.00")
 
@@ -107,6 +111,8 @@ def test_mixed_directories_are_refused(settings):
     train(settings / "old", seed=0, run_id=1)
     with pytest.raises(ValueError, match="one seed"):
         Setting(settings / "old")
+    with pytest.raises(ValueError, match="run_0 is a run, .*: give the directory above"):
+        Setting(settings / "new" / "run_0")
     with pytest.raises(ValueError, match="has no run"):
         Setting(settings / "old" / "run_0" / "nothing")
     words = ("compare", settings / "new", settings / "old", "--until", 0.95)
@@ -118,6 +124,14 @@ def test_runs_of_other_environments_are_refused(settings):
     file = settings / "old" / "run_0" / "params.json"
     file.write_text(file.read_text().replace("CartPole-v1", "Acrobot-v1"))
     with pytest.raises(ValueError, match=r"has the environment CartPole-v1, .* has Acrobot-v1"):
+        compare_until(settings / "new", settings / "old")
+
+
+def test_runs_of_other_lengths_are_refused(settings):
+    # The longer ones were judged where the shorter ones end.
+    file = settings / "old" / "run_0" / "params.json"
+    file.write_text(file.read_text().replace('"n_steps": 80', '"n_steps": 8000'))
+    with pytest.raises(ValueError, match="80 steps, those of .* 8,000: compare runs of one"):
         compare_until(settings / "new", settings / "old")
 
 

@@ -37,7 +37,8 @@ class SequentialTest:
         self.critical = critical_distances(1 - confidence, max_seeds)
         if np.isinf(self.critical).all():
             raise ValueError(
-                f"max_seeds={max_seeds} never decide with the confidence {confidence}: allow more"
+                f"max_seeds={max_seeds} never decide with the confidence {confidence}: allow more, "
+                "or lower it to 0.9998"
             )
 
     def verdict(self, scores: NDArray, others: NDArray) -> str | None:
