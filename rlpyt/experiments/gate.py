@@ -105,6 +105,11 @@ def compare(
             if paired and n_scores != {len(found[task])}:
                 raise ValueError(f"a run of {task} has no number in {y}: pairs need both")
             curve = comparison.curves[task, OTHERS].estimate.value
+            if len(curve) < 2:
+                raise ValueError(
+                    f"the baseline of {task} has one row, and no range to measure the effect by: "
+                    "log more rows"
+                )
             unit = float(np.ptp(curve)) or 1.0
             scores[task] = [comparison.scores[task, label] / unit for label in (RUNS, OTHERS)]
     if missing := [task for task in both if task not in scores]:
@@ -113,7 +118,7 @@ def compare(
             f"baseline={str(baseline)!r}: name another column, or look at why the runs ended"
         )
     for task in both:
-        _check_ends(task, found[task], y)
+        _check_ends(task, [*found[task], *known[task]], y)
     groups = {task: [pair] for task, pair in scores.items()}
     if len(scores) > 1:
         groups[ALL_TASKS] = list(scores.values())
@@ -136,15 +141,17 @@ def _check_environments(ours: Sequence[Path], theirs: Sequence[Path]) -> None:
 
 
 def _check_ends(task: str, files: Sequence[Path], y: str) -> None:
-    """Raise ``ValueError`` if a run breaks off: only those that do not would be compared."""
+    """Raise ``ValueError`` if a run breaks off: all would be compared at its last step."""
     all_places = [read_columns(file, STEPS, y) for file in files]
-    ends = [places[0, np.isfinite(places).all(axis=0)].max(initial=0) for places in all_places]
     longest = max(places[0].max(initial=0) for places in all_places)
-    if min(ends) < 0.9 * longest:
-        raise ValueError(
-            f"{files[int(np.argmin(ends))]} of {task} has no number in {y} after {min(ends):,.0f} "
-            f"of {longest:,.0f} steps: look at why the run broke off"
-        )
+    for file, places in zip(files, all_places):
+        end = places[0, np.isfinite(places).all(axis=0)].max(initial=0)
+        planned = min(longest, params_beside(file).get("runner.n_steps", longest))
+        if end < 0.9 * planned:
+            raise ValueError(
+                f"{file} of {task} has no number in {y} after {end:,.0f} of {planned:,.0f} steps: "
+                "look at why the run broke off"
+            )
 
 
 def _in_pairs(task: str, ours: list[Path], theirs: list[Path]) -> tuple[list[Path], list[Path]]:

@@ -107,6 +107,25 @@ def test_runs_that_break_off_do_not_pass(text, baseline, tmp_path):
     assert "after 10 of 30 steps" in message
 
 
+def test_runs_that_all_break_off_do_not_pass(tmp_path):
+    # All runs were compared where these ended.
+    write(tmp_path / "new", "up", [100] * 3, places=(0, 10))
+    write(tmp_path / "old", "up", [99, 100, 101])
+    assert "after 10 of 30 steps" in refused("compare", tmp_path / "new", tmp_path / "old")
+    assert "after 10 of 30 steps" in refused("compare", tmp_path / "old", tmp_path / "new")
+    for run in (tmp_path / "new" / "up").iterdir():  # They are short on purpose.
+        (run / "params.json").write_text('{"runner": {"n_steps": 10}}')
+    lines, _ = gate.compare(tmp_path / "new", tmp_path / "old")
+    assert not lines[0].is_worse
+
+
+def test_a_baseline_of_one_row_has_no_range(tmp_path):
+    # Effects were in units of the return.
+    for name in ("new", "old"):
+        write(tmp_path / name, "up", [99, 100, 101], places=(30,))
+    assert "has one row" in refused("compare", tmp_path / "new", tmp_path / "old")
+
+
 def test_a_task_without_a_name_is_named_by_its_directory(tmp_path):
     # It had no name in errors.
     write(tmp_path / "new", "", [1, 1], places=())
