@@ -269,8 +269,8 @@ class R2D1(SequenceReplay, DQN):
         # all_action[t] is the action before step t.
         action = samples.all_action[steps.start + 1 : steps.stop + 1]
         q = self.select_at_indexes(action, qs)
-        is_varied = "bootstrap_steps" in samples._fields
-        n_step = samples.bootstrap_steps[steps] if is_varied else self.n_step_return
+        n_step = self.bootstrap_steps(samples)
+        n_step = n_step[steps] if isinstance(n_step, torch.Tensor) else n_step
         y = self.scaled_target(samples.return_[steps], samples.done_n[steps], next_value, n_step)
         losses, td_abs_errors = huber_td_loss(q, y, self.delta_clip)
         if self.prioritized_replay:
