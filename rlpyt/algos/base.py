@@ -6,7 +6,6 @@ import math
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.collections import fields_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.quick_args import ConstructorSignature
+from rlpyt.utils.tensor import numbers_of, thinned
 from rlpyt.utils.types import Nested
 
 
@@ -394,9 +394,11 @@ class RlAlgorithm:
             ValueError: if the loss is no scalar tensor.
         """
         if not isinstance(loss, torch.Tensor) or loss.dim():
+            is_tensor = isinstance(loss, torch.Tensor)
+            given = f"of shape {tuple(loss.shape)}" if is_tensor else repr(loss)
             raise ValueError(
-                f"the loss of {type(self).__name__} is {_described(loss)}: make it a scalar "
-                "tensor, such as a mean"
+                f"the loss of {type(self).__name__} is {given}: make it a scalar tensor, such as a "
+                "mean"
             )
         own = self.parameters_of(optimizer)
         self._step.set_gradients(loss, own)
@@ -498,7 +500,7 @@ class RlAlgorithm:
         for name in self.opt_info_fields:
             value = values.get(name)
             if isinstance(value, torch.Tensor):
-                value = _thinned(value.detach(), self.opt_info_stride)
+                value = thinned(value.detach(), self.opt_info_stride)
             if value is not None:
                 getattr(opt_info, name).append(value)
 
@@ -513,7 +515,7 @@ class RlAlgorithm:
         """
         tensors = [torch.as_tensor(self._n_skipped, dtype=torch.float32)]
         tensors += [x for values in opt_info for x in values if isinstance(x, torch.Tensor)]
-        numbers = iter(_numbers_of(tensors))
+        numbers = iter(numbers_of(tensors))
         (n_skipped,) = next(numbers)
         if isinstance(self._n_skipped, torch.Tensor):
             self._n_skipped.zero_()
@@ -592,28 +594,3 @@ class RlAlgorithm:
         known = [id(optimizer) for optimizer in self.named_optimizers().values()]
         parts = {name: x for name, x in vars(self).items() if isinstance(x, kinds)}
         return {name: x for name, x in parts.items() if id(x) not in known}
-
-
-def _described(value: Any) -> str:
-    is_tensor = isinstance(value, torch.Tensor)
-    return f"a tensor of shape {tuple(value.shape)}" if is_tensor else repr(value)
-
-
-def _thinned(value: torch.Tensor, stride: int) -> torch.Tensor:
-    """Return about every ``stride``-th element [n], or the scalar ``value``."""
-    # The elements would all be of one column if a stride divided the number of columns.
-    while value.dim() > 1 and math.gcd(stride, max(1, value.numel())) > 1:
-        stride += 1
-    return value.reshape(-1)[::stride] if value.dim() else value
-
-
-def _numbers_of(tensors: list[torch.Tensor]) -> list[list[float]]:
-    """Return the elements of each tensor, by one transfer from each device."""
-    numbers: list[list[float]] = [[] for _ in tensors]
-    devices = [tensor.device for tensor in tensors]
-    for device in set(devices):
-        places = [i for i, other in enumerate(devices) if other == device]
-        values = iter(torch.cat([tensors[i].reshape(-1) for i in places]).tolist())
-        for i in places:
-            numbers[i] = list(islice(values, tensors[i].numel()))
-    return numbers

@@ -1,7 +1,9 @@
-"""Functions of torch tensors: selection, one-hot vectors, masked means, leading dimensions."""
+"""Functions of torch tensors: selection, one-hot vectors, means, dimensions, values to log."""
 
 from __future__ import annotations
 
+import math
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -220,3 +222,23 @@ def as_float(x: torch.Tensor) -> torch.Tensor:
     default = torch.get_default_dtype()
     is_kept = x.dtype in (default, torch.float16, torch.bfloat16)
     return x if is_kept else x.to(default)
+
+
+def thinned(value: torch.Tensor, stride: int) -> torch.Tensor:
+    """Return about every ``stride``-th element [n], or the scalar ``value``."""
+    # The elements would all be of one column if a stride divided the number of columns.
+    while value.dim() > 1 and math.gcd(stride, max(1, value.numel())) > 1:
+        stride += 1
+    return value.reshape(-1)[::stride] if value.dim() else value
+
+
+def numbers_of(tensors: list[torch.Tensor]) -> list[list[float]]:
+    """Return the elements of each tensor, by one transfer from each device."""
+    numbers: list[list[float]] = [[] for _ in tensors]
+    devices = [tensor.device for tensor in tensors]
+    for device in set(devices):
+        places = [i for i, other in enumerate(devices) if other == device]
+        values = iter(torch.cat([tensors[i].reshape(-1) for i in places]).tolist())
+        for i in places:
+            numbers[i] = list(islice(values, tensors[i].numel()))
+    return numbers
