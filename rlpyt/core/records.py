@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from rlpyt.utils.collections import AttrDict, fields_of, record, record_class
+from rlpyt.utils.collections import AttrDict, record, record_class
 from rlpyt.utils.types import Array, NDArray, Nested
 
 
@@ -108,12 +108,6 @@ def record_success(traj_info: Any, env_info: Nested, b: Any = ()) -> None:
     success = getattr(env_info, "is_success", None)
     if success is not None:
         traj_info["_is_success"] = float(np.mean(np.asarray(success)[b]))
-
-
-def without_success(env_info: Nested) -> Nested:
-    """Return ``env_info`` as the record of its fields, without an ``is_success`` beside them."""
-    is_beside = hasattr(env_info, "is_success") and "is_success" not in fields_of(env_info)
-    return env_info.record_cls(*env_info) if is_beside else env_info
 
 
 # --- One step of an agent (torch) ---------------------------------------------------------------

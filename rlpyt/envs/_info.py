@@ -47,7 +47,8 @@ class InfoLayout:
         self._parts: list[tuple[Any, type | None, InfoLayout | _Leaf]] = []
         for (key, value), field in zip(numeric.items(), fields):
             is_nested = isinstance(value, Mapping)
-            part = InfoLayout(value, f"{name}_{field}") if is_nested else _Leaf(value, name, key)
+            nested, entry = f"{name}_{field}", f"{name}[{key!r}]"
+            part = InfoLayout(value, nested) if is_nested else _Leaf(value, entry)
             # A scalar of exactly this type needs no check.
             is_scalar = isinstance(value, (int, float, np.generic))
             self._parts.append((key, type(value) if is_scalar else None, part))
@@ -112,20 +113,19 @@ def _late_class(record_cls: Any) -> Any:
     """Return a subclass whose records have room for attributes."""
 
     class Late(record_cls):  # type: ignore[misc]
-        record_cls: Any
+        _make = record_cls._make  # A copy of the fields is the plain record.
 
         def __reduce__(self) -> Any:
             return _with_success, (record_cls(*self), self.is_success)
 
-    Late.record_cls = record_cls
     return Late
 
 
 class _Leaf:
     """Type and shape of one number or array."""
 
-    def __init__(self, example: Any, *names: Any) -> None:
-        self._names = names
+    def __init__(self, example: Any, name: str) -> None:
+        self._name = name
         array = np.asarray(example)
         self._dtype, self._shape = array.dtype, array.shape
         self._is_float = type(example) is float
@@ -139,7 +139,7 @@ class _Leaf:
         if array.dtype == self._dtype:
             return array
         if self._dtype.kind in "iu":
-            warn_of_loss("{}[{!r}]".format(*self._names), array, self._dtype)
+            warn_of_loss(self._name, array, self._dtype)
         return array.astype(self._dtype)
 
     def zeros(self) -> Any:
@@ -169,6 +169,7 @@ def _as_real(value: Any) -> Any:
 
 
 def is_numeric(value: Any) -> bool:
+    """Return whether ``value`` is a number, an array or list of numbers, or a dictionary."""
     if isinstance(value, Mapping):
         return True
     try:

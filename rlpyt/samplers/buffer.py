@@ -23,7 +23,6 @@ from rlpyt.core.records import (
     is_image,
     stacking_of,
     trajectory_end,
-    without_success,
 )
 from rlpyt.core.rows import (
     as_element,
@@ -172,7 +171,8 @@ def get_example_outputs(
         observation=observation,
         reward=reward,
         done=done,
-        env_info=without_success(env_info),
+        # Without an is_success beside its fields, which only the ends of episodes may have.
+        env_info=env_info._make(env_info) if fields_of(env_info) else env_info,
         action=action,
         agent_info=agent_info,
     )

@@ -528,3 +528,29 @@ def test_recurrent_states_in_plain_tuples(SamplerCls, Algo):
     agent.reset_one(0)
     saved = agent.sample_state_dict()
     agent.load_sample_state_dict(saved)
+
+
+class Door(gymnasium.Env):
+    """Ends with success by one of two actions, which the example step may draw."""
+
+    observation_space = spaces.Box(-1, 9, (2,))
+    action_space = spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        info = {"n": 1.0, **({"is_success": True} if action == 1 else {})}
+        return np.ones(2, np.float32), 1.0, action == 1, False, info
+
+
+def test_an_example_step_that_succeeds_leaves_the_fields_of_the_info():
+    # They became one array, without time limits.
+    for seed in range(4):
+        sampler = SerialSampler(lambda: gym.GymEnvWrapper(Door()), {}, 3, 1)
+        examples = sampler.initialize(GenericFfAgent(), seed=seed)
+        if examples["done"]:
+            break
+    assert examples["done"]
+    assert sampler.obtain_samples(0)[0].env.env_info._fields == ("n", "timeout")
