@@ -38,8 +38,7 @@ def without_ddp(model: Any) -> Any:
 
 def with_ddp(model: torch.nn.Module, device_id: int | None) -> DistributedDataParallel:
     """Return ``model`` in ``DistributedDataParallel``; ``device_id`` is None on the CPU."""
-    device_ids = None if device_id is None else [device_id]
-    return DistributedDataParallel(model, device_ids=device_ids, output_device=device_id)
+    return DistributedDataParallel(model, device_ids=None if device_id is None else [device_id])
 
 
 class BaseAgent:

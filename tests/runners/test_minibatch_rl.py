@@ -527,7 +527,7 @@ def test_share_of_time_limits(mid_batch_reset, n_ends, n_limits):
     assert (log.n_ends, log.n_time_limits) == (n_ends, n_limits)
 
 
-def test_entries_of_some_trajectories_are_logged(tmp_path):
+def test_entries_of_some_trajectories_are_logged():
     # The first trajectory decided: without an entry, the column was lost, or it ended the run.
     infos = [TrajInfo() for _ in range(3)]
     for info, arrival in zip(infos[1:], (4, 8)):

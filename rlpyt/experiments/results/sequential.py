@@ -38,7 +38,7 @@ class SequentialTest:
         if np.isinf(self.critical).all():
             raise ValueError(
                 f"max_seeds={max_seeds} never decide with the confidence {confidence}: allow more, "
-                "or lower it to 0.9998"
+                "or a lower confidence"
             )
 
     def verdict(self, scores: NDArray, others: NDArray) -> str | None:
