@@ -109,7 +109,11 @@ class Gaussian(Distribution):
         self.noise_clip = self._bound("noise_clip", noise_clip)
 
     def set_std(self, std: Any) -> None:
-        """Fix the standard deviation, a scalar or [dim]; None returns to the policy's."""
+        """Fix the standard deviation, a scalar or [dim]; None returns to the policy's.
+
+        With 0, actions are means, and no random numbers are drawn.
+        """
+        self._is_exact = isinstance(std, (int, float)) and std == 0
         self.std = None if std is None else self._tensor("std", std)
 
     def sample(self, dist_info: Nested) -> torch.Tensor:
@@ -216,6 +220,8 @@ class Gaussian(Distribution):
 
     def _draw(self, dist_info: Nested) -> torch.Tensor:
         mean = dist_info.mean
+        if self._is_exact:
+            return self._clamp(mean, "clip")
         if self.std is None:
             std = torch.exp(self._log_std(dist_info))
         else:

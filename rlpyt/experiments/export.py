@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from torch.overrides import TorchFunctionMode
 
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.records import EnvSpaces
@@ -149,8 +148,7 @@ class _Step:
         action[:] = nulls[1]
         inputs = map_buffer(torch.from_numpy, (observation, action, np.zeros(2, np.float32)))
         before = torch.get_rng_state()
-        with _WithoutNoise():
-            _, rnn_state = step_from(self._agent, self._prepared(inputs), None)
+        _, rnn_state = step_from(self._agent, self._prepared(inputs), None)
         if not torch.equal(torch.get_rng_state(), before):
             torch.set_rng_state(before)
             raise ValueError(
@@ -194,8 +192,7 @@ class _Step:
             for name, example in self.examples.items()
         )
         *inputs, rnn_state = (map_buffer(lambda _: next(all_inputs), part) for part in self._inputs)
-        with _WithoutNoise():
-            step, rnn_state = step_from(self._agent, self._prepared(inputs), rnn_state)
+        step, rnn_state = step_from(self._agent, self._prepared(inputs), rnn_state)
         info = {
             name: part
             for name, part in named_leaves(step.agent_info)
@@ -218,16 +215,6 @@ class _Module(torch.nn.Module):
     def forward(self, *inputs: torch.Tensor) -> Any:
         """Call the function."""
         return self._function(*inputs)
-
-
-class _WithoutNoise(TorchFunctionMode):
-    """Mode that replaces normal noise by zeros, since deterministic agents give it deviation 0."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        func = torch.zeros_like if func is torch.randn_like else func
-        return func(*args, **(kwargs or {}))
 
 
 def _by_name(roots: Sequence[str], parts: Sequence[Nested]) -> dict[str, torch.Tensor]:

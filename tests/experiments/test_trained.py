@@ -122,11 +122,23 @@ class Branching(MlpDqnModel):
         return q if observation.sum() > 0 else -q
 
 
-def test_a_network_that_is_no_graph_is_refused(tmp_path):
+class Noisy(MlpDqnModel):
+    """Network that draws random numbers."""
+
+    def forward(self, observation, prev_action, prev_reward):
+        q = super().forward(observation, prev_action, prev_reward)
+        return q + torch.randn_like(q)
+
+
+@pytest.mark.parametrize(
+    ("ModelCls", "reason"),
+    [(Branching, "cannot be exported: .*torch.where"), (Noisy, "draws random numbers")],
+)
+def test_a_network_that_is_no_graph_is_refused(tmp_path, ModelCls, reason):
     env = gymnasium.make("CartPole-v1")
-    saved(MlpDqnAgent(ModelCls=Branching), env, tmp_path)
-    agent = rlpyt.load(tmp_path, MlpDqnAgent(ModelCls=Branching), env)
-    with pytest.raises(ValueError, match="^MlpDqnAgent cannot be exported: .*torch.where"):
+    saved(MlpDqnAgent(ModelCls=ModelCls), env, tmp_path)
+    agent = rlpyt.load(tmp_path, MlpDqnAgent(ModelCls=ModelCls), env)
+    with pytest.raises(ValueError, match=f"^MlpDqnAgent {reason}"):
         agent.export(tmp_path / "policy.pt2")
 
 
