@@ -195,10 +195,12 @@ def draw_aggregates(comparison: SuiteComparison, title: str = "") -> Any:
         panel.set_yticks(range(len(labels)), wrapped if panel is axes[0] else [])
         panel.set(title=name, ylim=(len(labels) - 0.5, -0.7))
         panel.margins(x=0.25)
+        panel.locator_params(axis="x", nbins=4)
         panel.grid(alpha=0.3, axis="x")
-    n_tasks = len(comparison.tasks)
-    interval = f"{comparison.level} stratified bootstrap intervals"
-    figure.supxlabel(f"{comparison.scale}, {n_tasks} tasks; {interval}", fontsize="medium")
+    words = f"{comparison.scale}, {len(comparison.tasks)} tasks"
+    if not all(np.isnan(found.low) for found in comparison.aggregates.values()):
+        words += f"; {comparison.level} stratified bootstrap intervals"
+    figure.supxlabel(words, fontsize="medium")
     figure.suptitle(title)
     return figure
 
