@@ -33,10 +33,14 @@ from typing import NamedTuple
 import numpy as np
 
 from rlpyt.experiments.results.comparison import Comparison
-from rlpyt.experiments.results.pictures import draw_curves, plot_learning_curves
+from rlpyt.experiments.results.pictures import (
+    draw_aggregates,
+    draw_curves,
+    plot_learning_curves,
+)
 from rlpyt.experiments.results.runs import STEPS, LoggedRun, read_columns, read_rows
 from rlpyt.experiments.results.statistics import estimate, interquartile_mean
-from rlpyt.experiments.results.suites import load_suite
+from rlpyt.experiments.results.suites import SuiteComparison, load_suite
 from rlpyt.utils.types import NDArray
 
 HERE = Path(__file__).parent
@@ -56,7 +60,14 @@ SUMMARY = {
     "PPO with LSTM": ("ppo_lstm_novel", "ppo_lstm_pendulum"),
     "PQN": ("minatar_pqn",),
     "DQN": ("dqn_pong", "minatar_young_tian_dqn", "dqn_classic"),
-    "R2D1": ("r2d1_novel_soft",),
+    "Data-efficient Rainbow": ("atari_100k_der",),
+    "C51": ("cartpole_cat_dqn",),
+    "Rainbow": ("cartpole_rainbow",),
+    "QR-DQN": ("cartpole_qr_dqn",),
+    "IQN": ("cartpole_iqn",),
+    "Munchausen DQN": ("cartpole_munchausen_dqn",),
+    "Discrete SAC": ("cartpole_sac_discrete",),
+    "R2D1": ("r2d1_novel_soft", "r2d1_tmaze"),
     "A2C": ("a2c_1M_rmsprop",),
 }
 BESIDE = {
@@ -154,6 +165,7 @@ def draw_and_tabulate(setting: Path) -> tuple[list[Row], list[str]]:
     """Return the rows of a setting, and those of its runs; write its table and picture, if any."""
     envs = csv_files_by_env(setting)
     of_runs, of_envs = [], []
+    total_hours = 0.0
     for env, csv_files in envs.items():
         by_metric: dict[str, list[float]] = {}
         ends = []
@@ -169,6 +181,7 @@ def draw_and_tabulate(setting: Path) -> tuple[list[Row], list[str]]:
                 f"| {setting.name} | {env} | {seed} | {steps[-1]:,.0f} | {number(returns[-1])} "
                 f"| {number(np.nanmax(returns))} | {seconds[-1] / 3600:.1f} |"
             )
+        total_hours += hours
         n_steps = f"{min(ends):,.0f}"
         if max(ends) > 1.01 * min(ends):
             n_steps += f" to {max(ends):,.0f}"
@@ -181,7 +194,7 @@ def draw_and_tabulate(setting: Path) -> tuple[list[Row], list[str]]:
                     Row(env, metric, len(found), n_steps, number(iqm), interval, figures, hours)
                 )
     if setting.name in OF_SUITE:
-        compare_with_suite(setting, envs)
+        of_envs = [compare_with_suite(setting, envs, total_hours)]
     elif all(setting.name not in settings.values() for _, settings in SHARED.values()):
         plot_learning_curves(envs, setting / "curves.png", title=setting.name)
         names = ("environment", "metric", "seeds", "steps", "return, IQM", "95% interval")
@@ -189,17 +202,33 @@ def draw_and_tabulate(setting: Path) -> tuple[list[Row], list[str]]:
     return of_envs, of_runs
 
 
-def compare_with_suite(setting: Path, envs: Mapping[str, Sequence[Path]]) -> None:
-    """Write the table of a setting beside the scores of its suite, for each task with runs."""
-    suite = load_suite(OF_SUITE[setting.name])
+def compare_with_suite(setting: Path, envs: Mapping[str, Sequence[Path]], hours: float) -> Row:
+    """Return the row of a setting on all its tasks of a suite; write its table and picture."""
+    name = OF_SUITE[setting.name]
+    suite = load_suite(name)
+    runs = [LoggedRun(csv_file, "rlpyt", env) for env, files in envs.items() for csv_file in files]
+    comparison = SuiteComparison(runs, suite)
+    draw_aggregates(comparison).savefig(setting / "aggregates.png", dpi=110)
     lines = []
-    for env, csv_files in envs.items():
-        score = np.mean([read_columns(csv_file, suite.column)[0, -1] for csv_file in csv_files])
+    for env in envs:
+        score = comparison.scores[env, "rlpyt"]
         known = *suite.ranges[env], *(scores[env] for scores in suite.published.values())
-        cells = (env, str(len(csv_files)), *map(number, (float(score), *known)))
+        cells = (env, str(len(score)), *map(number, (float(score.mean()), *known)))
         lines.append(f"| {' | '.join(cells)} |")
     names = ("task", "seeds", "score", "random", "human", *suite.published)
     write_table(setting / "table.md", names, lines)
+    figures = {
+        label: f"{found.value:.3f}"
+        for (statistic, label), found in comparison.aggregates.items()
+        if statistic == "IQM"
+    }
+    own = figures.pop("rlpyt")
+    others = "; ".join(
+        f"{value} ({label.partition('(')[2].rstrip(')')}, same games)"
+        for label, value in figures.items()
+    )
+    task = f"{name}, {len(envs)} of {len(suite.ranges)} games"
+    return Row(task, "IQM", 1, f"{suite.n_steps:,}", own, "one seed", others, hours)
 
 
 def summarize(tables: Mapping[str, Sequence[Row]]) -> None:
