@@ -243,7 +243,9 @@ def _check(options: Mapping[str, int], to_place: bool = False) -> None:
     missing = [key for key in needed if key not in options]
     if missing:
         raise ValueError(f"the affinity has {options} and lacks {', '.join(missing)}: add them")
+    at_least_1 = (N_CPU_CORE, CONTEXTS_PER_GPU, GPU_PER_RUN, CPU_PER_RUN, CPU_PER_WORKER, N_SOCKET)
     cases = {
+        **{f"{key} must be at least 1": options.get(key, 1) < 1 for key in at_least_1},
         "gpr (GPUs per run) needs gpu": not gpu and gpr > 1,
         "cxg (runs per GPU) needs gpu": not gpu and cxg > 1,
         "sgr needs ass (asynchronous)": sgr and not ass,

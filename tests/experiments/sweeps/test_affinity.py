@@ -78,6 +78,10 @@ def test_code_reads_back():
         ("5cpu_0gpu_2cpr", "cpu=5 .*cpr=2"),
         ("4cpu_2gpu_1sgr", "sgr needs ass"),
         ("4cpu_0gpu_1cpr_1ass_1sgr", "sgr .* needs gpu"),
+        *(
+            (f"2cpu_2gpu_1ass_0{letters}", f"{letters} must be at least 1")
+            for letters in ("cpu", "cxg", "gpr", "cpr", "cpw", "skt")
+        ),
     ],
 )
 def test_codes_that_describe_no_slots_are_refused(code, message):
