@@ -87,6 +87,8 @@ def quick_affinity_code(
 ) -> str:
     """Return the code for ``n_parallel`` simultaneous runs that share all CPUs of this process.
 
+    There are at most as many runs as cores.
+
     Args:
         n_parallel: number of simultaneous runs on CPU; on GPUs the number of GPUs to use at most,
             None for all.
@@ -94,15 +96,20 @@ def quick_affinity_code(
         contexts_per_gpu: number of runs per GPU.
 
     Raises:
-        ValueError: if no GPU is used and ``n_parallel`` is None.
+        ValueError: if no GPU is used and ``n_parallel`` is None, or a number is below 1.
     """
+    for name, number in (("n_parallel", n_parallel), ("contexts_per_gpu", contexts_per_gpu)):
+        if number is not None and number < 1:
+            raise ValueError(f"{name} is {number}: give at least 1")
     n_core, hyperthread_offset, all_sockets = usable_cores()
     n_gpu = torch.cuda.device_count() if use_gpu else 0
     if n_gpu and n_parallel is not None:
         n_gpu = min(n_gpu, n_parallel)
     if n_gpu:
+        n_gpu = min(n_gpu, n_core)
+        contexts_per_gpu = min(contexts_per_gpu, n_core // n_gpu)
         n_runs = n_gpu * contexts_per_gpu
-        n_core = max(n_core // n_runs, 1) * n_runs
+        n_core = n_core // n_runs * n_runs
         n_socket = math.gcd(all_sockets, n_runs)  # Sockets share the runs evenly.
         return encode_affinity(n_core, n_gpu, contexts_per_gpu, n_socket=n_socket)
     if n_parallel is None:

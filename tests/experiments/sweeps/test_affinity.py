@@ -135,6 +135,8 @@ def test_quick_code_uses_this_machine():
     assert get_n_run_slots(code) == 1
     with pytest.raises(ValueError, match="n_parallel"):
         quick_affinity_code(use_gpu=False)
+    with pytest.raises(ValueError, match="n_parallel is 0"):
+        quick_affinity_code(n_parallel=0)
 
 
 @pytest.mark.parametrize("n_gpu", [0, 3, 4])
@@ -150,6 +152,24 @@ def test_every_slot_of_a_quick_code_works_on_two_sockets(monkeypatch, n_gpu, n_p
     cpus = [affinity_from_code(prepend_run_slot(slot, code))["all_cpus"] for slot in slots]
     assert len(cpus) == min(n_parallel, n_gpu or n_parallel)
     assert len({cpu for own in cpus for cpu in own}) == sum(map(len, cpus))
+
+
+@pytest.mark.parametrize(
+    ("n_cpu", "n_gpu", "contexts_per_gpu", "slots"),
+    [
+        (2, 4, 1, [(0,), (1,)]),
+        (5, 2, 3, [(0,), (2,), (1,), (3,)]),  # Runs are spread over the GPUs first.
+    ],
+)
+def test_a_quick_code_names_no_cpu_that_is_not_there(
+    monkeypatch, n_cpu, n_gpu, contexts_per_gpu, slots
+):
+    in_a_job(monkeypatch, [*range(n_cpu)])
+    monkeypatch.setattr(affinity.torch.cuda, "device_count", lambda: n_gpu)
+    code = quick_affinity_code(contexts_per_gpu=contexts_per_gpu)
+    numbers = range(get_n_run_slots(code))
+    runs = [affinity_from_code(prepend_run_slot(slot, code)) for slot in numbers]
+    assert [run.all_cpus for run in runs] == slots
 
 
 # --- Jobs with some of the CPUs --------------------------------------------------------------
