@@ -20,9 +20,9 @@ RUN = {"utils", "core", "processes"}
 MAY_IMPORT: dict[str, set[str]] = {
     "utils": set(),
     "processes": {"utils"},
-    "checkpoints": {"utils"},
     "core": {"utils"},
     "returns": {"utils"},
+    "checkpoints": {"processes", "utils"},
     "spaces": HELPERS,
     "distributions": HELPERS,
     "models": HELPERS,

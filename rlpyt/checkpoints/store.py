@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 from safetensors import SafetensorError
 
 import rlpyt
@@ -27,6 +26,7 @@ from rlpyt.checkpoints.files import (
     verify,
 )
 from rlpyt.checkpoints.tree import decode, encode
+from rlpyt.processes.machine import look_at_machine
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import versions
 
@@ -46,7 +46,7 @@ class Checkpoints:
         configuration: settings that a run must share with a checkpoint to load it, as plain
             values; None to load any.
         max_copy_bytes: limit of the memory for copies; beyond it :meth:`save` waits for the writer.
-            By default half of the available memory.
+            By default half of what this process may still use.
 
     Raises:
         ValueError: if ``keep`` is less than 1.
@@ -106,7 +106,7 @@ class Checkpoints:
         }
         limit = self.max_copy_bytes
         if limit is None:
-            limit = psutil.virtual_memory().available // 2
+            limit = look_at_machine().memory // 2
         outdated = complete[: max(0, len(complete) - self.keep + 1)]
         # The run may have been at this step before.
         path = free_path(self.directory / f"checkpoint_{int(step):09d}")

@@ -20,10 +20,11 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.checkpoints import arrays as checkpoint_arrays, files as checkpoint_files
+from rlpyt.checkpoints import arrays as checkpoint_arrays, files as checkpoint_files, store
 from rlpyt.checkpoints.arrays import Rows
 from rlpyt.checkpoints.files import CheckpointError
 from rlpyt.checkpoints.store import Checkpoints
+from rlpyt.processes import machine
 from rlpyt.utils.collections import NamedArrayTupleSchema, namedarraytuple
 from rlpyt.utils.logging import logger
 from tests.waiting import wait_until
@@ -453,6 +454,15 @@ def test_copies_take_no_more_memory_than_they_may(tmp_path, monkeypatch):
     assert max(most) <= 1000 + 16 * 16
     assert len(most) == 250
     np.testing.assert_array_equal(checkpoints.load()["rows"], array)
+
+
+def test_copies_take_half_of_the_memory_that_the_process_may_use(tmp_path, monkeypatch):
+    """The machine may have more than a container on it."""
+    limits, write = [], store.Writing
+    monkeypatch.setattr(store, "Writing", lambda *args: limits.append(args[4]) or write(*args))
+    monkeypatch.setattr(machine, "cgroup_limits", lambda root: (None, 4096))
+    saved(tmp_path, {"step": 1})
+    assert limits == [2048]
 
 
 def test_loading_needs_no_second_copy(tmp_path):
