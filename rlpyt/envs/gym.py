@@ -6,6 +6,7 @@ import copy
 import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -127,6 +128,7 @@ class GymEnvWrapper(Wrapper):
         super().__init__(env)
         # Instances may share the space of their class, but not its random numbers.
         own_actions = copy.deepcopy(env.action_space)
+        share_action_space(env, own_actions)
         self.action_space = GymSpaceWrapper(
             own_actions, act_null_value, name="act", force_float32=force_float32
         )
@@ -278,6 +280,14 @@ class GymEnvWrapper(Wrapper):
     def close(self) -> None:
         """Close the environment."""
         self.env.close()
+
+
+def share_action_space(env: Any, space: Any) -> None:
+    """Let the innermost environment draw from ``space`` too, if its own one is equal."""
+    *_, innermost = layers_of(env)
+    if getattr(innermost, "action_space", None) == space:
+        with suppress(AttributeError):  # A property.
+            innermost.action_space = space
 
 
 class EnvInfoWrapper(Wrapper):

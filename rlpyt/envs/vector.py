@@ -29,7 +29,7 @@ from rlpyt.core.rows import fitted, observation_rows, returned_by
 from rlpyt.core.statistics import Statistics
 from rlpyt.envs._info import InfoLayout, as_reals, infill_info, is_numeric, map_info
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.envs.gym import Wrapper, register_ids, without_entries
+from rlpyt.envs.gym import Wrapper, register_ids, share_action_space, without_entries
 from rlpyt.envs.gym_state import known_states, layer_state, layers_of, set_layer_states
 from rlpyt.envs.statistics import chains, freeze_statistics, read_statistics, write_statistics
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -132,7 +132,9 @@ class VectorEnvWrapper(Wrapper):
                 "NEXT_STEP, in which it ignores resets of single environments: make it with "
                 "autoreset_mode SAME_STEP or DISABLED"
             )
-        own_actions = (copy.deepcopy(env.single_action_space) for _ in range(self.num_envs))
+        own_actions = [copy.deepcopy(env.single_action_space) for _ in range(self.num_envs)]
+        for part, space in zip(getattr(env.unwrapped, "envs", ()), own_actions):
+            share_action_space(part, space)
         self._action_spaces = [
             GymSpaceWrapper(space, act_null_value, "act", force_float32) for space in own_actions
         ]

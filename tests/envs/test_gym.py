@@ -227,6 +227,40 @@ def test_seed_reaches_the_next_reset_once():
     assert env.unwrapped.seed_seen is None
 
 
+class Whimsical(Scripted):
+    """Draws from its own action space, one of its class or of the instance."""
+
+    action_space = spaces.Discrete(1000)
+
+    def __init__(self, is_own):
+        super().__init__()
+        if is_own:
+            self.action_space = spaces.Discrete(1000)
+
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, float(self.action_space.sample()), *rest
+
+
+def rewards(env, n=4):
+    return [float(env.step(np.array(0)).reward) for _ in range(n)]
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_an_environment_may_draw_from_its_action_space(is_own):
+    envs = [gym.GymEnvWrapper(gymnasium.wrappers.TimeLimit(Whimsical(is_own), 9)) for _ in "ab"]
+    for env in envs:
+        env.seed(5)
+        env.reset()
+    first, second = map(rewards, envs)
+    assert first == second
+    state = copy.deepcopy(envs[0].state_dict())
+    drawn = rewards(envs[0])
+    rewards(envs[1])
+    envs[1].load_state_dict(state)
+    assert drawn == rewards(envs[1]) != first
+
+
 # --- Old gym --------------------------------------------------------------------------------------
 
 

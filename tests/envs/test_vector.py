@@ -269,6 +269,27 @@ def test_seed_and_state_continue_identically(mode):
     np.testing.assert_equal(steps(other, 15), rows)
 
 
+class Whimsical(Steps):
+    """Draws from its own action space."""
+
+    def step(self, action):
+        return *super().step(action)[:1], float(self.action_space.sample()), False, False, {}
+
+
+def test_environments_may_draw_from_their_action_spaces():
+    def rewards(n):
+        return [env.step(np.array([1, 1])).reward.tolist() for _ in range(n)]
+
+    drawn = []
+    for _ in range(2):
+        env = VectorEnvWrapper(gym.vector.SyncVectorEnv([Whimsical] * 2))
+        env.seed([5, 6])
+        env.reset()
+        drawn.append(rewards(9))
+    assert drawn[0] == drawn[1]
+    assert [a for a, _ in drawn[0]] != [b for _, b in drawn[0]]
+
+
 def test_a_partial_reset_with_seeds_is_like_the_first_one():
     env = make("CartPole-v1", 3)
     env.seed(5)
