@@ -14,14 +14,7 @@ import torch
 from rlpyt.core.protocols import AgentLike
 from rlpyt.core.statistics import HasStatistics, Statistics
 from rlpyt.envs.statistics import freeze_statistics
-from rlpyt.experiments.catalog import (
-    environment_ids,
-    load,
-    located,
-    names,
-    targets,
-    vector_sampler,
-)
+from rlpyt.experiments.catalog import environment_ids, load, located, names, targets, vector_sampler
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
 from rlpyt.experiments.results.runs import read_params
 from rlpyt.experiments.settings import SECTIONS, checked, parameters, with_roles

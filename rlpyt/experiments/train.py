@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.core.records import BatchSpec
-from rlpyt.experiments.catalog import (
-    ATARI_ENTRIES,
-    entries,
-    find_environment,
-    unknown,
-)
+from rlpyt.experiments.catalog import ATARI_ENTRIES, entries, find_environment, unknown
 from rlpyt.experiments.program import Call, runner_call
 from rlpyt.experiments.settings import checked, overridden, with_environment
 from rlpyt.experiments.start import log_call, train_run

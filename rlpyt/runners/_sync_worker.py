@@ -20,12 +20,7 @@ from rlpyt.runners._process_group import (
     connect_store,
     leave_data_parallel,
 )
-from rlpyt.runners.checkpointing import (
-    STOP_SIGNALS,
-    CheckpointPlan,
-    RunCheckpoints,
-    StopSignals,
-)
+from rlpyt.runners.checkpointing import STOP_SIGNALS, CheckpointPlan, RunCheckpoints, StopSignals
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlBase, MinibatchRlEval
 from rlpyt.utils.logging import logger
 

@@ -29,15 +29,7 @@ from typing import Any, NamedTuple
 
 import psutil
 import torch
-from bare import (
-    IMAGE,
-    N_ACTIONS,
-    N_OBSERVED,
-    Actor,
-    BareCheetah,
-    BarePong,
-    seconds_side_by_side,
-)
+from bare import IMAGE, N_ACTIONS, N_OBSERVED, Actor, BareCheetah, BarePong, seconds_side_by_side
 
 from rlpyt.agents.pg.atari import AtariFfAgent
 from rlpyt.agents.pg.mujoco import MujocoFfAgent

@@ -18,13 +18,7 @@ from tensordict.nn import TensorDictModule
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, ReplayBuffer, SamplerWithoutReplacement
 from torchrl.envs import GymWrapper
-from torchrl.modules import (
-    MLP,
-    NormalParamExtractor,
-    ProbabilisticActor,
-    TanhNormal,
-    ValueOperator,
-)
+from torchrl.modules import MLP, NormalParamExtractor, ProbabilisticActor, TanhNormal, ValueOperator
 from torchrl.objectives import ClipPPOLoss, SACLoss, SoftUpdate
 from torchrl.objectives.value import GAE
 

@@ -13,14 +13,7 @@ import numpy as np
 import pytest
 
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer
-from tests.replays.cells import (
-    ALPHA,
-    DEFAULT,
-    Cell,
-    Samples,
-    cells,
-    fill_with_magic,
-)
+from tests.replays.cells import ALPHA, DEFAULT, Cell, Samples, cells, fill_with_magic
 from tests.selection import FULL, selected
 
 WAIT_S = 60.0

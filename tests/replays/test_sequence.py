@@ -5,12 +5,8 @@ import pytest
 import torch
 
 from rlpyt.core.records import SamplesToBuffer
-from rlpyt.replays.sequence.frame import (
-    PrioritizedSequenceReplayFrameBuffer,
-)
-from rlpyt.replays.sequence.prioritized import (
-    PrioritizedSequenceReplayBuffer,
-)
+from rlpyt.replays.sequence.frame import PrioritizedSequenceReplayFrameBuffer
+from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import namedarraytuple

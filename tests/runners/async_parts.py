@@ -8,9 +8,7 @@ import numpy as np
 import psutil
 import torch
 
-from rlpyt.agents.dqn.mlp_agent import (
-    MlpDqnAgent,
-)
+from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.toy import TMaze

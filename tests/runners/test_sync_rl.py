@@ -34,12 +34,7 @@ from rlpyt.utils.logging.context import REPRODUCED_BUNDLE
 from rlpyt.utils.seed import Purpose, derived_seed
 from rlpyt.utils.synchronize import drain_queue, find_port
 from tests.determinism import dqn, pg, sac
-from tests.determinism.test_runs import (
-    assert_equal_snapshots,
-    assert_equal_states,
-    run,
-    state_of,
-)
+from tests.determinism.test_runs import assert_equal_snapshots, assert_equal_states, run, state_of
 from tests.forked import fork
 from tests.runners import sync_script
 from tests.runners.async_parts import descendants, no_process_is_left, shared_memory_of

@@ -20,15 +20,9 @@ from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartColle
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuResetCollector, CpuSampler
-from rlpyt.samplers.parallel.gpu.alternating_sampler import (
-    AlternatingSampler,
-)
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector
-from rlpyt.samplers.parallel.gpu.sampler import (
-    GpuSampler,
-    GpuSamplerBase,
-    StepBuffer,
-)
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler, GpuSamplerBase, StepBuffer
 from rlpyt.samplers.parallel.worker import initialize_worker, sampling_process
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler

@@ -23,11 +23,7 @@ from rlpyt.samplers.ray.actor import packed, parameters_of
 from rlpyt.samplers.ray.async_sampler import AsyncRaySampler
 from rlpyt.samplers.ray.sampler import RaySampler
 from rlpyt.samplers.vector.sampler import VectorSampler
-from tests.contracts.test_samplers import (
-    assert_same_batch,
-    expected_run,
-    run,
-)
+from tests.contracts.test_samplers import assert_same_batch, expected_run, run
 from tests.samplers.parallel_parts import (
     DiceEnv,
     FaultyEnv,
@@ -40,13 +36,7 @@ from tests.samplers.parallel_parts import (
     start,
 )
 from tests.samplers.test_async_samplers import SharedRule
-from tests.samplers.test_worker_restarts import (
-    HEALTHY,
-    LOST,
-    columns,
-    kwargs_of,
-    undisturbed,
-)
+from tests.samplers.test_worker_restarts import HEALTHY, LOST, columns, kwargs_of, undisturbed
 from tests.waiting import wait_until
 
 pytestmark = [

@@ -9,11 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from rlpyt.utils.quick_args import (
-    ConstructorSignature,
-    save__init__args,
-    whole_number,
-)
+from rlpyt.utils.quick_args import ConstructorSignature, save__init__args, whole_number
 
 
 class Base:

@@ -14,13 +14,7 @@ import torch
 from rlpyt.agents.base import BaseAgent, with_ddp, without_ddp
 from rlpyt.core.bounds import NO_BOUND, policy_bounds
 from rlpyt.core.records import EnvSpaces
-from rlpyt.models.qpg.mlp import (
-    CatQofMuMlpModel,
-    MuMlpModel,
-    PiMlpModel,
-    QofMuMlpModel,
-    VMlpModel,
-)
+from rlpyt.models.qpg.mlp import CatQofMuMlpModel, MuMlpModel, PiMlpModel, QofMuMlpModel, VMlpModel
 from rlpyt.models.utils import fitting_state_dict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import NDArray

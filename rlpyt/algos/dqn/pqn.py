@@ -6,10 +6,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.checks import (
-    check_fraction,
-    check_positive,
-)
+from rlpyt.algos.checks import check_fraction, check_positive
 from rlpyt.algos.dqn.dqn import values_of_best
 from rlpyt.algos.losses import huber_td_loss, masked_mean
 from rlpyt.algos.on_policy import OnPolicyAlgorithm

@@ -10,9 +10,7 @@ import numpy as np
 import torch
 
 from rlpyt.algos._optim import with_defaults
-from rlpyt.algos.checks import (
-    check_fraction,
-)
+from rlpyt.algos.checks import check_fraction
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.losses import (
     huber_td_loss,

@@ -9,11 +9,7 @@ import torch
 
 from rlpyt.algos.checks import check_positive
 from rlpyt.algos.losses import clipped_surrogate_loss, clipped_value_loss, squared_value_loss
-from rlpyt.algos.pg.base import (
-    LossInputs as LossInputs,
-    OptInfo as OptInfo,
-    PolicyGradientAlgo,
-)
+from rlpyt.algos.pg.base import LossInputs as LossInputs, OptInfo as OptInfo, PolicyGradientAlgo
 from rlpyt.algos.rollouts import iterate_parts, iterate_sequences, resets
 from rlpyt.algos.statistics import approximate_kl, ratio_statistics
 from rlpyt.core.records import (

@@ -7,11 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.core.records import (
-    AgentInputs,
-    SamplesFromReplay as SamplesFromReplay,
-    extended,
-)
+from rlpyt.core.records import AgentInputs, SamplesFromReplay as SamplesFromReplay, extended
 from rlpyt.replays.last_observation import LastObservationMixin, first_of
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.utils.types import IntArray, Nested

@@ -6,10 +6,7 @@ from typing import Any
 
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
 from rlpyt.replays.sequence.frame import SequenceNStepFrameBuffer
-from rlpyt.replays.sequence.n_step import (
-    SamplesFromReplayTL,
-    SequenceTimeLimitBuffer,
-)
+from rlpyt.replays.sequence.n_step import SamplesFromReplayTL, SequenceTimeLimitBuffer
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplay
 from rlpyt.replays.sequence.uniform import UniformSequenceReplay
 

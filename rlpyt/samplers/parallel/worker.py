@@ -19,12 +19,7 @@ from rlpyt.samplers._env_statistics import give_statistics
 from rlpyt.samplers.base import configure_traj_infos, make_env
 from rlpyt.samplers.collectors import LoopCollector
 from rlpyt.samplers.eval_collectors import LoopEvalCollector
-from rlpyt.samplers.parallel._channels import (
-    GIVE_STATE,
-    NOTHING,
-    give_state,
-    take_state,
-)
+from rlpyt.samplers.parallel._channels import GIVE_STATE, NOTHING, give_state, take_state
 from rlpyt.samplers.parallel.old_arguments import complete_in_worker
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import (

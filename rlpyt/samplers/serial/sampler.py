@@ -15,12 +15,7 @@ from rlpyt.core.statistics import Statistics, continue_statistics, merged, stati
 from rlpyt.distributions.noise import ActingNoise
 from rlpyt.samplers._env_states import SamplingParts, envs_without_state
 from rlpyt.samplers._env_statistics import give_statistics
-from rlpyt.samplers.base import (
-    BaseSampler,
-    configure_traj_infos,
-    make_env,
-    set_alternation,
-)
+from rlpyt.samplers.base import BaseSampler, configure_traj_infos, make_env, set_alternation
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector

@@ -9,13 +9,7 @@ import numpy as np
 import torch
 
 from rlpyt.core.protocols import VectorEnvLike
-from rlpyt.core.records import (
-    AgentInputs,
-    NotFiniteError,
-    TrajInfo,
-    record_success,
-    trajectory_end,
-)
+from rlpyt.core.records import AgentInputs, NotFiniteError, TrajInfo, record_success, trajectory_end
 from rlpyt.core.rows import as_element, fitted, observation_rows, returned_by
 from rlpyt.samplers._batch_writer import NO_BATCH, NoBatch
 from rlpyt.samplers._step_loop import LocalActions

@@ -14,12 +14,7 @@ from rlpyt.samplers._batch_writer import NO_BATCH, BatchRows, NoBatch
 from rlpyt.samplers._step_loop import LocalActions
 from rlpyt.samplers.collectors import DecorrelatingStartCollector
 from rlpyt.samplers.serial.collectors import SerialEvalCollector
-from rlpyt.samplers.vector._loop import (
-    Trajectories,
-    VectorLoop,
-    first_vector_inputs,
-    rewards_of,
-)
+from rlpyt.samplers.vector._loop import Trajectories, VectorLoop, first_vector_inputs, rewards_of
 from rlpyt.utils.types import BoolArray
 
 

@@ -10,13 +10,7 @@ from rlpyt.experiments.sweeps import run
 from rlpyt.experiments.sweeps.affinity import encode_affinity
 from rlpyt.experiments.sweeps.run import read_status
 from rlpyt.experiments.sweeps.search import run_search
-from rlpyt.experiments.sweeps.spaces import (
-    Choice,
-    Integer,
-    Real,
-    grid_variants,
-    random_variants,
-)
+from rlpyt.experiments.sweeps.spaces import Choice, Integer, Real, grid_variants, random_variants
 from rlpyt.experiments.sweeps.variant import load_variant
 from tests.forked import fork
 from tests.waiting import wait_until

@@ -12,12 +12,7 @@ import pytest
 import torch
 
 from rlpyt.utils.logging import context, logger
-from rlpyt.utils.logging.context import (
-    add_exp_param,
-    check_progress,
-    get_log_dir,
-    logger_context,
-)
+from rlpyt.utils.logging.context import add_exp_param, check_progress, get_log_dir, logger_context
 from tests.forked import fork
 
 
