@@ -97,7 +97,40 @@ class Wrapper:
         return f"<{type(self).__name__}{self.env}>"
 
 
-class GymEnvWrapper(Wrapper):
+class ConvertingWrapper(Wrapper):
+    """Base class of wrappers that convert the spaces of an environment.
+
+    Attributes:
+        observation_space: converted observation space of one environment.
+        action_space: converted action space of one environment.
+    """
+
+    observation_space: GymSpaceWrapper
+    action_space: GymSpaceWrapper
+    _refreeze: Sequence[Callable[[], None]] = ()
+
+    @property
+    def spaces(self) -> EnvSpaces:
+        """Converted spaces of one environment."""
+        return EnvSpaces(observation=self.observation_space, action=self.action_space)
+
+    def statistics(self) -> Statistics:
+        """Return the running statistics of all wrappers, those of parts merged by count."""
+        return read_statistics(self.env)
+
+    def use_statistics(self, statistics: Statistics, frozen: bool = True) -> None:
+        """Let wrappers use ``statistics``, by name: frozen, or to count on from them."""
+        if frozen:
+            self._refreeze = freeze_statistics(self.env, statistics)
+        else:
+            write_statistics(self.env, statistics)
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()
+
+
+class GymEnvWrapper(ConvertingWrapper):
     """Gym environment with converted spaces, whose info dictionary becomes a record.
 
     Construction resets the environment and takes one step to see the entries of the info, with the
@@ -115,8 +148,6 @@ class GymEnvWrapper(Wrapper):
         obs_null_value: value that fills the null observation.
         force_float32: whether float64 observations and actions become float32.
     """
-
-    _refreeze: Sequence[Callable[[], None]] = ()
 
     def __init__(
         self,
@@ -214,11 +245,6 @@ class GymEnvWrapper(Wrapper):
         return self.observation_space.convert(_observation_of(result, self.env.observation_space))
 
     @property
-    def spaces(self) -> EnvSpaces:
-        """Converted spaces of observations and actions."""
-        return EnvSpaces(observation=self.observation_space, action=self.action_space)
-
-    @property
     def horizon(self) -> int:
         """Maximum number of steps in an episode, from the time limit or another layer."""
         for layer in layers_of(self.env):
@@ -265,21 +291,6 @@ class GymEnvWrapper(Wrapper):
         self._seed = state["seed"]
         self.action_space.load_state_dict(state["action_space"])
         self.observation_space.load_state_dict(state["observation_space"])
-
-    def statistics(self) -> Statistics:
-        """Return the running statistics of wrappers, such as ``NormalizeObservation.obs_rms``."""
-        return read_statistics(self.env)
-
-    def use_statistics(self, statistics: Statistics, frozen: bool = True) -> None:
-        """Let wrappers use ``statistics``, by name: frozen, or to count on from them."""
-        if frozen:
-            self._refreeze = freeze_statistics(self.env, statistics)
-        else:
-            write_statistics(self.env, statistics)
-
-    def close(self) -> None:
-        """Close the environment."""
-        self.env.close()
 
 
 def share_action_space(env: Any, space: Any) -> None:

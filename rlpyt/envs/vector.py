@@ -16,7 +16,7 @@ resets give none, in each of gymnasium's autoreset modes:
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,12 +26,15 @@ import torch
 
 from rlpyt.core.masks import redrawn
 from rlpyt.core.rows import fitted, observation_rows, returned_by
-from rlpyt.core.statistics import Statistics
 from rlpyt.envs._info import InfoLayout, as_reals, infill_info, is_numeric, map_info
-from rlpyt.envs.base import EnvSpaces
-from rlpyt.envs.gym import Wrapper, register_ids, share_action_space, without_entries
+from rlpyt.envs.gym import (
+    ConvertingWrapper,
+    register_ids,
+    share_action_space,
+    without_entries,
+)
 from rlpyt.envs.gym_state import known_states, layer_state, layers_of, set_layer_states
-from rlpyt.envs.statistics import chains, freeze_statistics, read_statistics, write_statistics
+from rlpyt.envs.statistics import chains
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import buffer_from_example, leaves
 from rlpyt.utils.seed import Purpose, derived_seed, make_generator
@@ -64,7 +67,7 @@ class VectorStep(NamedTuple):
     next_inputs: Nested  # [B,...] ``observation``, or the first of the next episode after an end
 
 
-class VectorEnvWrapper(Wrapper):
+class VectorEnvWrapper(ConvertingWrapper):
     """Vector environment with converted spaces, whose info becomes a record.
 
     Construction resets the environment and takes one step, to see the entries of the info. This
@@ -89,8 +92,6 @@ class VectorEnvWrapper(Wrapper):
         ValueError: if the mode is unknown, or needs partial resets that ``env`` or a wrapper does
             not support, or that it would ignore because its workers share no memory.
     """
-
-    _refreeze: Sequence[Callable[[], None]] = ()
 
     def __init__(
         self,
@@ -293,11 +294,6 @@ class VectorEnvWrapper(Wrapper):
 
     # --- Spaces ----------------------------------------------------------------------------------
 
-    @property
-    def spaces(self) -> EnvSpaces:
-        """Converted spaces of one environment."""
-        return EnvSpaces(observation=self.observation_space, action=self.action_space)
-
     def sample_actions(self, which: BoolArray | None = None) -> Nested:
         """Return random actions [B,...], each from the generator of its environment.
 
@@ -356,21 +352,6 @@ class VectorEnvWrapper(Wrapper):
         self._seeds, self._is_seed_due = state["seeds"], state["is_seed_due"]
         for space, space_state in zip(self._action_spaces, state["action_spaces"]):
             space.load_state_dict(space_state)
-
-    def statistics(self) -> Statistics:
-        """Return the running statistics of all wrappers, those of the parts merged by count."""
-        return read_statistics(self.env)
-
-    def use_statistics(self, statistics: Statistics, frozen: bool = True) -> None:
-        """Let wrappers use ``statistics``, by name: frozen, or to count on from them."""
-        if frozen:
-            self._refreeze = freeze_statistics(self.env, statistics)
-        else:
-            write_statistics(self.env, statistics)
-
-    def close(self) -> None:
-        """Close all environments."""
-        self.env.close()
 
 
 def make(
