@@ -22,7 +22,7 @@ from rlpyt.core.rows import fitted
 from rlpyt.envs._info import infill_info
 from rlpyt.envs.vector import SAME_STEP, VectorEnvWrapper, VectorStep
 from rlpyt.spaces.gym_wrapper import field_names
-from rlpyt.utils.buffer import as_numpy, buffer_to, map_buffer, torchify_buffer
+from rlpyt.utils.buffer import buffer_to, map_buffer, torchify_buffer
 from rlpyt.utils.collections import record_class
 from rlpyt.utils.logging import logger
 from rlpyt.utils.types import BoolArray, Nested
@@ -91,27 +91,10 @@ class DeviceEnvWrapper(VectorEnvWrapper):
     def _converted(self, observation: Any) -> Nested:
         return self.observation_space.convert_tensors(observation)
 
-    def reset_some(self, which: Any, observation: Nested, seeded: bool = False) -> Nested:
-        """Start an episode in some of the environments.
-
-        Args:
-            which: mask [B] of the environments to reset, tensor or numpy.
-            observation: present observations [B,...] of all environments.
-            seeded: whether to use the seeds of :meth:`seed`, as in the first reset.
-
-        Returns:
-            A copy of ``observation`` with the first observations of the new episodes.
-
-        Raises:
-            ValueError: if the environment can only be reset as a whole.
-        """
-        self._check_partial_reset()
-        if seeded:
-            self._seed_actions(as_numpy(which))
-        seeds = self._seeds if seeded and self._takes_seeds else None
+    def _reset_where(self, which: Any, observation: Nested, seeds: Any) -> Nested:
         mask = torch.as_tensor(which, device=self.device)
         first = self.env.reset(seed=seeds, options={"reset_mask": mask})[0]
-        return where(mask, self.observation_space.convert_tensors(first), observation)
+        return where(mask, self._converted(first), observation)
 
     def sample_actions(self, which: BoolArray | None = None) -> Nested:
         """Return the random actions [B,...] of :class:`VectorEnvWrapper`, on the device."""

@@ -36,7 +36,7 @@ from rlpyt.envs.gym import (
 from rlpyt.envs.gym_state import known_states, layer_state, layers_of, set_layer_states
 from rlpyt.envs.statistics import chains
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
-from rlpyt.utils.buffer import buffer_from_example, leaves
+from rlpyt.utils.buffer import as_numpy, buffer_from_example, leaves
 from rlpyt.utils.seed import Purpose, derived_seed, make_generator
 from rlpyt.utils.types import BoolArray, NDArray, Nested
 
@@ -252,24 +252,23 @@ class VectorEnvWrapper(ConvertingWrapper):
         Raises:
             ValueError: if the environment can only be reset as a whole.
         """
-        self._check_partial_reset()
-        if seeded:
-            self._seed_actions(which)
-        seeds = self._seeds_of(which) if seeded and self._takes_seeds else None
-        observation = _copy(observation)
-        first = self.env.reset(seed=seeds, options={"reset_mask": which.copy()})[0]
-        first = self.observation_space.convert(first)
-        with returned_by(self.env):
-            for array, part in zip(leaves(observation), leaves(first)):
-                array[which] = fitted(part, array.shape, "observation")[which]
-        return observation
-
-    def _check_partial_reset(self) -> None:
         if not self.partial_reset:
             raise ValueError(
                 f"{type(self.env.unwrapped).__name__} can only be reset as a whole: pass "
                 "max_decorrelation_steps=0 to the sampler, or make it as a SyncVectorEnv"
             )
+        if seeded:
+            self._seed_actions(as_numpy(which))
+        seeds = self._seeds_of(which) if seeded and self._takes_seeds else None
+        return self._reset_where(which, observation, seeds)
+
+    def _reset_where(self, which: Any, observation: Nested, seeds: Any) -> Nested:
+        observation = _copy(observation)
+        first = self._converted(self.env.reset(seed=seeds, options={"reset_mask": which.copy()})[0])
+        with returned_by(self.env):
+            for array, part in zip(leaves(observation), leaves(first)):
+                array[which] = fitted(part, array.shape, "observation")[which]
+        return observation
 
     def _seeds_of(self, which: BoolArray) -> Any:
         """Return the seed of each environment for a reset of ``which`` [B]."""
