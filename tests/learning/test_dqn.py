@@ -59,18 +59,16 @@ def _quiet():
         yield
 
 
-def best_return(algo, agent, sampler, n_steps, threshold, seed):
+IN_TURN = {"log_interval_steps": 1e3, "affinity": {"master_torch_threads": 1}}
+
+
+def best_return(
+    algo, agent, sampler, n_steps, threshold, seed, RunnerCls=MinibatchRlEval, settings=IN_TURN
+):
     solved = StopWhenSolved(threshold)
-    MinibatchRlEval(
-        algo=algo,
-        agent=agent,
-        sampler=sampler,
-        n_steps=n_steps,
-        log_interval_steps=1e3,
-        seed=seed,
-        affinity={"master_torch_threads": 1},
-        callbacks=[solved],
-    ).train()
+    roles = {"algo": algo, "agent": agent, "sampler": sampler}
+    RunnerCls(**roles, n_steps=n_steps, seed=seed, callbacks=[solved], **settings).train()
+    assert algo.update_counter > 0
     return solved.best
 
 

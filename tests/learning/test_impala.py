@@ -13,10 +13,12 @@ from rlpyt.envs import gym
 from rlpyt.envs.toy import TMaze
 from rlpyt.runners.async_rl import AsyncRlEval
 from tests.determinism.pg import InTurn
-from tests.learning import test_dqn, test_pg
-from tests.learning.test_dqn import SEEDS, StopWhenSolved, _quiet as _quiet
+from tests.learning import test_pg
+from tests.learning.test_dqn import SEEDS, _quiet as _quiet, best_return
 from tests.runners.async_parts import WORKERS, make_sampler
 
+AFFINITY = {"optimizer": [{"torch_threads": 1}], "sampler": WORKERS}
+ASYNC = {"RunnerCls": AsyncRlEval, "settings": {"log_interval_steps": 5e3, "affinity": AFFINITY}}
 CARTPOLE = {"gae_lambda": 0.95, "normalize_advantage": True, "entropy_loss_coeff": 0.0}
 
 
@@ -24,24 +26,8 @@ CARTPOLE = {"gae_lambda": 0.95, "normalize_advantage": True, "entropy_loss_coeff
 def test_cartpole_in_turn(seed):
     sampler = test_pg.make_sampler(gym.make, 16, 8, 501, 10, id="CartPole-v1")
     algo = InTurn(**CARTPOLE, learning_rate=3e-3)
-    best = test_dqn.best_return(algo, GenericFfAgent(), sampler, 100e3, threshold=300, seed=seed)
+    best = best_return(algo, GenericFfAgent(), sampler, 100e3, threshold=300, seed=seed)
     assert best >= 300, "random actions reach 20"
-
-
-def best_return(algo, agent, sampler, n_steps, threshold, seed):
-    solved = StopWhenSolved(threshold)
-    AsyncRlEval(
-        algo=algo,
-        agent=agent,
-        sampler=sampler,
-        n_steps=n_steps,
-        log_interval_steps=5e3,
-        seed=seed,
-        affinity={"optimizer": [{"torch_threads": 1}], "sampler": WORKERS},
-        callbacks=[solved],
-    ).train()
-    assert algo.update_counter > 0
-    return solved.best
 
 
 @pytest.mark.variant
@@ -59,7 +45,7 @@ def test_cartpole(kind, batch_T, threshold, seed):
         eval_max_trajectories=10,
     )
     algo = IMPALA(**CARTPOLE, learning_rate=1e-3)
-    best = best_return(algo, GenericFfAgent(), sampler, 200e3, threshold, seed)
+    best = best_return(algo, GenericFfAgent(), sampler, 200e3, threshold, seed, **ASYNC)
     assert best >= threshold, "random actions reach 20"
 
 
@@ -76,5 +62,5 @@ def test_maze_with_memory(seed):
     )
     agent = GenericLstmAgent(model_kwargs={"hidden_sizes": None, "lstm_size": 32})
     algo = IMPALA(gae_lambda=0.95, normalize_advantage=True, learning_rate=1e-2)
-    best = best_return(algo, agent, sampler, n_steps=150e3, threshold=0.9, seed=seed)
+    best = best_return(algo, agent, sampler, 150e3, threshold=0.9, seed=seed, **ASYNC)
     assert best >= 0.9, "without memory, the mean is at most 0"
