@@ -94,17 +94,6 @@ class Lives(DrawnCatch):
 LivesInfo = namedarraytuple("LivesInfo", ["traj_done"])
 
 
-def test_a_lost_life_does_not_end_a_video(tmp_path):
-    agent = WatchedAgent(model_kwargs={"lstm_size": 8})
-    agent.initialize(Lives().spaces)
-    video = RecordVideo(Lives)
-    runner = SimpleNamespace(agent=agent, sampler=SimpleNamespace(env_statistics=dict))
-    video.on_start(runner)
-    with logger_context(tmp_path, 0, "test", override_prefix=True):
-        video.on_log(runner, 0, [])
-    assert agent.has_state == [False] + [True] * 4 + [False] + [True] * 3
-
-
 class WatchedAgent(AlternatingGenericLstmAgent):
     def initialize(self, *args, **kwargs):
         super().initialize(*args, **kwargs)
@@ -115,16 +104,24 @@ class WatchedAgent(AlternatingGenericLstmAgent):
         return super().step(*args)
 
 
-def test_an_agent_that_alternates_is_recorded_with_its_memory(tmp_path):
-    # It acted by the states of both halves in turn, which the camera does not have.
+@pytest.mark.parametrize(
+    ("EnvCls", "has_state"),
+    [
+        # It acted by the states of both halves in turn, which the camera does not have.
+        (DrawnCatch, [False] + [True] * (EPISODE - 2)),
+        # A lost life does not end a video.
+        (Lives, [False] + [True] * 4 + [False] + [True] * 3),
+    ],
+)
+def test_an_agent_that_alternates_is_recorded_with_its_memory(EnvCls, has_state, tmp_path):
     agent = WatchedAgent(model_kwargs={"lstm_size": 8})
-    agent.initialize(DrawnCatch().spaces)
-    video = RecordVideo(DrawnCatch)
+    agent.initialize(EnvCls().spaces)
+    video = RecordVideo(EnvCls)
     runner = SimpleNamespace(agent=agent, sampler=SimpleNamespace(env_statistics=dict))
     video.on_start(runner)
     with logger_context(tmp_path, 0, "test", override_prefix=True):
         video.on_log(runner, 0, [])
-    assert agent.has_state == [False] + [True] * (EPISODE - 2)
+    assert agent.has_state == has_state
 
 
 def test_state_continues_the_interval():
