@@ -130,7 +130,7 @@ def uniform(shape: Sequence[int], device: torch.device) -> torch.Tensor:
     noise = _noise_for(shape)
     if noise is None:
         return torch.rand(shape, device=device)
-    return noise.draw(_uniform, shape, device)
+    return noise.draw(np.random.Generator.random, shape, device, np.float32)
 
 
 def normal_like(x: torch.Tensor) -> torch.Tensor:
@@ -138,7 +138,8 @@ def normal_like(x: torch.Tensor) -> torch.Tensor:
     noise = _noise_for(shape := x.shape)
     if noise is None:
         return torch.randn_like(x)
-    return noise.draw(_normal, shape, x.device).to(x)
+    fill = np.random.Generator.standard_normal
+    return noise.draw(fill, shape, x.device, np.float32).to(x)
 
 
 def exponential_like(x: torch.Tensor) -> torch.Tensor:
@@ -161,14 +162,6 @@ def _noise_for(shape: Sequence[int]) -> ActingNoise | None:
     """Return the noise of the step that the sampler takes, if ``shape`` is [B,...]."""
     noise = _present.noise
     return noise if noise is not None and shape and shape[0] == noise.n_envs else None
-
-
-def _uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray:
-    return rng.random(shape, np.float32)
-
-
-def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray:
-    return rng.standard_normal(shape, np.float32)
 
 
 def _exponential(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray:
