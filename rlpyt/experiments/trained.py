@@ -25,10 +25,10 @@ from rlpyt.experiments.evaluation import (
 )
 from rlpyt.experiments.export import export as export_policy
 from rlpyt.experiments.program import Call, agent_call, environment_kwargs
+from rlpyt.models.rnn import zeroed
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import (
     buffer_from_example,
-    buffer_func,
     existing_device,
     leaves,
     map_buffer,
@@ -154,7 +154,7 @@ class TrainedAgent:
             over = np.broadcast_to(np.asarray(done, bool), B)
             prev_action[:], prev_reward[:] = state.prev_action, reward
             prev_action[over], prev_reward[over] = null, 0
-            rnn_state = buffer_func(state.rnn_state, _without, torch.from_numpy(over.copy()))
+            rnn_state = zeroed(state.rnn_state, torch.from_numpy(over.copy()))
         inputs = map_buffer(torch.from_numpy, (observation, prev_action, prev_reward))
         return inputs, rnn_state, is_batch
 
@@ -172,15 +172,6 @@ def _is_batch(observation: Nested, space: Any) -> bool:
             "dimension before these"
         )
     return True
-
-
-def _without(rnn_state: torch.Tensor, over: torch.Tensor) -> torch.Tensor:
-    """Return the state [N,B,H] with zeros in the environments [B] that begin again."""
-    if not over.any():
-        return rnn_state
-    rnn_state = rnn_state.clone()
-    rnn_state[:, over.to(rnn_state.device)] = 0
-    return rnn_state
 
 
 def weights(path: str | Path) -> dict[str, Any]:

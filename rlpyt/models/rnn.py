@@ -67,7 +67,7 @@ def unroll(
     starts = sorted({0, *reset.any(1).nonzero().squeeze(1).tolist()})
     rnn_state, outputs = init_rnn_state, []
     for start, stop in zip(starts, [*starts[1:], T]):
-        rnn_state = _zeroed(rnn_state, mask[start])
+        rnn_state = zeroed(rnn_state, mask[start])
         piece = (_rows(part, start, stop) for part in inputs)
         output, rnn_state = network(*piece, rnn_state)
         outputs.append(output)
@@ -83,7 +83,7 @@ def masked_rows(tensor: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return tensor.masked_fill(mask[(...,) + (None,) * (tensor.dim() - mask.dim())], 0)
 
 
-def _zeroed(rnn_state: Nested, mask: torch.Tensor) -> Nested:
+def zeroed(rnn_state: Nested, mask: torch.Tensor) -> Nested:
     """Return the state [N,B,H] with zeros where ``mask`` [B] is true."""
     return buffer_func(rnn_state, lambda part: masked_rows(part, mask.to(part.device)[None]))
 
