@@ -404,8 +404,9 @@ class ReplayAlgorithm(RlAlgorithm):
             samples_from_replay = self.to_training_device(self.sample_from_replay())
             if self._augment is not None:
                 samples_from_replay = self._augment(samples_from_replay)
-            if "maskedFraction" in opt_info._fields:
-                self._record_mask(samples_from_replay, opt_info)
+            if "maskedFraction" in opt_info._fields and "timeout_n" in samples_from_replay._fields:
+                fraction = 1 - not_timed_out(samples_from_replay).float().mean()
+                opt_info.maskedFraction.append(fraction)
             self._apply_optimization(samples_from_replay, opt_info)
         self.update_itr_hyperparams(itr)
         opt_info = self.fetch_opt_info(opt_info)
@@ -430,11 +431,6 @@ class ReplayAlgorithm(RlAlgorithm):
         due = self._updates_owed + self._updates_per_itr
         self._updates_per_optimize = int(due + 1e-6)  # A sum of tenths may be just below 1.
         self._updates_owed = due - self._updates_per_optimize
-
-    def _record_mask(self, samples: Nested, opt_info: Any) -> None:
-        """Record the fraction of ``samples`` whose return a time limit truncated."""
-        if "timeout_n" in samples._fields:
-            opt_info.maskedFraction.append(1 - not_timed_out(samples).float().mean())
 
     def _check_masks(self, fractions: Sequence[float]) -> None:
         """Warn if many samples in an iteration are masked.

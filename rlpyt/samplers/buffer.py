@@ -162,7 +162,7 @@ def get_example_outputs(
     if is_image(observation):
         examples["stacking"] = _stacking(env, first, observation, bool(done))
     agent.reset()
-    inputs = torchify_buffer(AgentInputs(observation, _as_arrays(action), reward))
+    inputs = torchify_buffer(AgentInputs(observation, action, reward))
     action, agent_info = agent.step(*inputs)
     if "prev_rnn_state" in fields_of(agent_info):
         # The agent's state always has a batch dimension, [B,N,H]; examples have none.
@@ -264,11 +264,6 @@ def _check_action_fields(action: Nested, env: EnvLike) -> None:
             f"has {expected}: let the agent return a namedarraytuple of these names in this order "
             "(gymnasium sorts those of a Dict space)"
         )
-
-
-def _as_arrays(value: Nested) -> Nested:
-    """Return scalars as arrays, records unchanged."""
-    return value if isinstance(value, tuple) else np.asarray(value)
 
 
 def _in_child(agent: AgentLike, env: EnvLike) -> dict[str, Any]:
