@@ -109,25 +109,6 @@ def test_timeout_of_the_environment_itself(end, own, timeout):
     assert step.env_info == (timeout,)
 
 
-@pytest.mark.parametrize(
-    ("info", "timeout"),
-    [
-        ({"timeout": True}, True),
-        ({"timeout": True, "TimeLimit.truncated": False}, False),
-        ({"timeout": False, "TimeLimit.truncated": True}, True),
-    ],
-)
-def test_timeout_of_an_old_environment_itself(info, timeout):
-    class Cut(OldEnv):
-        truncated = info
-
-    assert [step.env_info.timeout for step in steps(gym.GymEnvWrapper(Cut()), 3)] == [
-        False,
-        False,
-        timeout,
-    ]
-
-
 @pytest.mark.parametrize("make", [gym.make, gym_schema.make])
 def test_time_limit_deep_in_the_chain_is_found(make):
     # The schema variant used to look at the outermost wrapper only.
@@ -175,19 +156,18 @@ def test_dict_actions_in_records_reach_the_environment_as_dicts():
     assert env.unwrapped.seen == {"a": 2, "b c": np.ones(1)}
 
 
-def test_construction_leaves_no_trace():
-    env = gym.GymEnvWrapper(gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1")))
-    assert env.env.obs_rms.count == pytest.approx(1e-4)
+class Opaque(gym.Wrapper):
+    """A wrapper without a state of its own."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.thing = object()
 
 
-def test_an_opaque_wrapper_does_not_keep_statistics_of_another_one():
-    class Opaque(gym.Wrapper):
-        def __init__(self, env):
-            super().__init__(env)
-            self.thing = object()
-
+@pytest.mark.parametrize("around", [lambda env: env, Opaque])
+def test_construction_leaves_no_trace(around):
     inner = gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1"))
-    gym.GymEnvWrapper(Opaque(inner))
+    gym.GymEnvWrapper(around(inner))
     assert inner.obs_rms.count == pytest.approx(1e-4)
 
 
@@ -266,7 +246,14 @@ def test_an_environment_may_draw_from_its_action_space(is_own):
 
 @pytest.mark.parametrize(
     ("truncated", "timeout"),
-    [({}, False), ({"TimeLimit.truncated": True}, True), ({"TimeLimit.truncated": False}, False)],
+    [
+        ({}, False),
+        ({"TimeLimit.truncated": True}, True),
+        ({"TimeLimit.truncated": False}, False),
+        ({"timeout": True}, True),
+        ({"timeout": True, "TimeLimit.truncated": False}, False),
+        ({"timeout": False, "TimeLimit.truncated": True}, True),
+    ],
 )
 @pytest.mark.parametrize("EnvCls", [OldEnv, BareEnv])
 def test_environment_of_old_gym(EnvCls, truncated, timeout):
