@@ -140,14 +140,19 @@ def changed(agent):
     return agent
 
 
-def test_output_may_be_more_than_values():
-    class Model(torch.nn.Module):
-        def __init__(self, observation_shape, output_size):
-            super().__init__()
-            self.linear = torch.nn.Linear(observation_shape[0], output_size)
+class LinearModel(torch.nn.Module):
+    def __init__(self, observation_shape, output_size):
+        super().__init__()
+        self.module = torch.nn.Linear(observation_shape[0], output_size)
 
-        def forward(self, observation, prev_action, prev_reward):
-            return self.linear(observation), "features"
+    def forward(self, observation, prev_action, prev_reward):
+        return self.module(observation)
+
+
+def test_output_may_be_more_than_values():
+    class Model(LinearModel):
+        def forward(self, *inputs):
+            return super().forward(*inputs), "features"
 
     class Agent(VectorDqnAgent):
         def to_agent_step(self, output):
@@ -162,13 +167,10 @@ def test_output_may_be_more_than_values():
 def test_model_sees_one_hot_actions():
     seen = []
 
-    class Model(torch.nn.Linear):
-        def __init__(self, observation_shape, output_size):
-            super().__init__(observation_shape[0], output_size)
-
+    class Model(LinearModel):
         def forward(self, observation, prev_action, prev_reward):
             seen.append(prev_action)
-            return super().forward(observation)
+            return super().forward(observation, prev_action, prev_reward)
 
     agent = made(VectorDqnAgent(ModelCls=Model, model_kwargs={}))
     observation, _, prev_reward = inputs(2)
@@ -179,20 +181,12 @@ def test_model_sees_one_hot_actions():
 @pytest.mark.parametrize("tau", [1, 0.25])
 def test_part_of_the_model_may_be_called_module(tau):
     # Its names were taken for those of a network within DistributedDataParallel.
-    class Model(torch.nn.Module):
-        def __init__(self, observation_shape, output_size):
-            super().__init__()
-            self.module = torch.nn.Linear(observation_shape[0], output_size)
-
-        def forward(self, observation, prev_action, prev_reward):
-            return self.module(observation)
-
-    agent = changed(made(VectorDqnAgent(ModelCls=Model, model_kwargs={})))
+    agent = changed(made(VectorDqnAgent(ModelCls=LinearModel, model_kwargs={})))
     agent.update_target(tau)
     state = copy.deepcopy(agent.state_dict())
     wrapped = {f"module.{name}": value for name, value in state["model"].items()}
     for given in (state, {"model": wrapped}):
-        other = made(VectorDqnAgent(ModelCls=Model, model_kwargs={}))
+        other = made(VectorDqnAgent(ModelCls=LinearModel, model_kwargs={}))
         other.load_state_dict(given)
         assert flat(other.state_dict()["model"]) == flat(state["model"])
 
