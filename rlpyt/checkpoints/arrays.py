@@ -122,7 +122,8 @@ def from_stored(stored: torch.Tensor, description: Mapping[str, Any]) -> Array:
     """
     if description["type"] == "torch":
         is_complex = description["dtype"].startswith("complex")
-        return torch.view_as_complex(stored) if is_complex else stored
+        # A copy, since in the file complex numbers lie at any multiple of half their size.
+        return torch.view_as_complex(stored.clone()) if is_complex else stored
     dtype = np.dtype(description["dtype"])
     if dtype.hasobject:
         raise ValueError(f"an array of {dtype} holds objects")

@@ -151,6 +151,12 @@ def test_paths_that_look_the_same_are_kept_apart(tmp_path):
     assert_equal(saved(tmp_path, state).load(), state)
 
 
+def test_complex_tensors_may_lie_anywhere_in_a_file(tmp_path):
+    # Loading ended the process where one was at no multiple of its 16 bytes.
+    state = [torch.zeros(1, dtype=torch.float64), torch.tensor([1 - 2j], dtype=torch.complex128)]
+    assert_equal(saved(tmp_path, state).load(), state)
+
+
 def test_loaded_arrays_can_be_written_to_and_outlive_the_checkpoint(tmp_path):
     checkpoints = saved(tmp_path, {"x": np.zeros(3), "y": torch.zeros(3)})
     loaded = checkpoints.load()
