@@ -517,6 +517,20 @@ def test_a_full_disk_is_reported_later_and_ends_nothing(tmp_path, monkeypatch, l
     assert not checkpoints.load()["x"].any()
 
 
+def test_a_copy_that_waits_for_memory_goes_on_if_the_disk_is_full(tmp_path, monkeypatch, lines):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    checkpoints = Checkpoints(tmp_path, max_copy_bytes=1)
+    state = {name: Rows.of(np.zeros(9), 9) for name in "abc"}
+    saving = threading.Thread(target=checkpoints.save, args=(state, 1), daemon=True)
+    saving.start()
+    saving.join(30)
+    assert not saving.is_alive()
+    assert not checkpoints.wait()
+
+
 def fill_a_limit(directory, results):
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     logger.log = results.put
