@@ -106,7 +106,7 @@ def describe(array: Array) -> dict[str, Any]:
 def as_stored(array: Array) -> torch.Tensor:
     """Return a copy of ``array`` as a tensor that safetensors can write."""
     if isinstance(array, torch.Tensor):
-        copy = array.detach().to("cpu", copy=True).resolve_conj().resolve_neg().contiguous()
+        copy = array.detach().to("cpu", copy=True).contiguous()
         return torch.view_as_real(copy) if copy.is_complex() else copy
     copied = np.array(array, order="C")
     if copied.dtype.isnative and copied.dtype.name in _ARRAYS:

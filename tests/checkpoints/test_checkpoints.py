@@ -80,6 +80,7 @@ VALUES = {
         *(torch.tensor([1 - 2j], dtype=dtype) for dtype in (torch.complex64, torch.complex128)),
         torch.arange(4.0).to(torch.float8_e5m2),
         torch.zeros(0, 3),
+        *(torch.tensor([1 - 2j]).conj(), torch.tensor([1 - 2j]).conj().imag),
         torch.arange(12).reshape(3, 4).t()[::2],
     ],
 }
