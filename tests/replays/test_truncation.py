@@ -115,6 +115,15 @@ def test_without_a_truncation_draws_are_as_ever(cell):
     assert one.rng.bit_generator.state == other.rng.bit_generator.state
 
 
+def test_the_only_entry_left_is_drawn():
+    buffer, stream, _ = UNIFORM.make(T=9, B=100, n_step=1, done_prob=0)
+    samples = UNIFORM.samples(stream.steps(3))
+    buffer.append_samples(samples[:2])
+    buffer.truncate(range(99))
+    buffer.append_samples(samples[2:])
+    assert (buffer.sample_batch(8).note == int(samples.note[1, 99])).all()
+
+
 def test_all_left_out_is_an_error_and_no_endless_loop():
     buffer, stream, _ = UNIFORM.make(T=30, n_step=8, done_prob=0)
     buffer.append_samples(UNIFORM.samples(stream.steps(2)))
