@@ -291,7 +291,6 @@ class GymSpaceWrapper:
         if self._kind in _NESTS:
             self.space.load_state_dict(state)
         else:
-            self._seed_if_fresh()
             set_generator_state(self._gym_space.np_random, state["rng"])
 
     def __repr__(self) -> str:
