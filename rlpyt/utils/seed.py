@@ -156,7 +156,7 @@ def make_generator() -> np.random.Generator:
 
 def generator_state(gen: np.random.Generator) -> dict[str, Any]:
     """Return the state of ``gen`` as plain values."""
-    return copy.deepcopy(dict(gen.bit_generator.state))
+    return dict(gen.bit_generator.state)
 
 
 def set_generator_state(gen: np.random.Generator, state: dict[str, Any]) -> None:
