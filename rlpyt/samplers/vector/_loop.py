@@ -81,7 +81,6 @@ class VectorLoop:
                 self._observation[:] = step.next_inputs
             batch.add_outcome(t, reward, step.done)
             inputs.prev_reward[:] = reward
-            actions.done[:] = step.done
             actions.advance(action, np.flatnonzero(step.done).tolist())
             if stop is not None and stop(completed):
                 break
