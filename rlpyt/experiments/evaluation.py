@@ -134,7 +134,6 @@ def evaluate(
     seed = make_seed() if seed is None else seed
     set_seed(seed)
     sampling = environment_kwargs(saved.config)
-    sampling["env_kwargs"] = sampling.get("eval_env_kwargs", sampling["env_kwargs"])
     if "TrajInfoCls" in saved.config["sampler"]:
         sampling["TrajInfoCls"] = saved.config["sampler"]["TrajInfoCls"]
     sampling.update(env_kwargs)
