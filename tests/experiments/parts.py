@@ -11,6 +11,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from rlpyt.agents.dqn.mlp_agent import MlpDqnAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.ppo import PPO
+from rlpyt.core.records import TrajInfo
 from rlpyt.envs.toy import Counter
 from rlpyt.experiments.command import main
 
@@ -93,6 +94,14 @@ class Rewarding(Counter):
     def step(self, action):
         step = super().step(action)
         return step._replace(reward=self.RewardCls(step.reward))
+
+
+class CountedBackwards(TrajInfo):
+    """Has a statistic of its own."""
+
+    def terminate(self, observation):
+        self.Backwards = -self.Length
+        return self
 
 
 class OwnPpo(PPO):

@@ -22,6 +22,7 @@ import rlpyt
 from rlpyt.checkpoints.store import Checkpoints
 from rlpyt.experiments import catalog
 from rlpyt.experiments.command import main
+from rlpyt.experiments.evaluation import evaluate, find_snapshot, load_agent
 from rlpyt.experiments.program import make_affinity, runner_call
 from rlpyt.experiments.results.runs import read_params
 from rlpyt.experiments.settings import as_name, parse_value
@@ -244,7 +245,10 @@ def test_evaluation_is_of_exactly_so_many_episodes(run, episodes, tmp_path):
     assert len(table) == episodes
     returns = [float(row["Return"]) for row in table]
     line = next(line for line in output.splitlines() if line.startswith("Return"))
-    assert float(line.split()[1]) == pytest.approx(np.mean(returns), rel=1e-3)
+    spread = np.std(returns, ddof=1) if episodes > 1 else np.nan
+    expected = [np.mean(returns), spread, min(returns), np.median(returns), max(returns)]
+    shown = [float(number) for number in line.split()[1:]]
+    assert shown == pytest.approx(expected, rel=1e-3, nan_ok=True)
     invoke("evaluate", run / "params.pkl", *words)
     assert [float(row["Return"]) for row in rows(tmp_path, "episodes.csv")] == returns
 
@@ -256,13 +260,28 @@ def test_evaluation_makes_classes_of_the_environment(tmp_path):
     assert rlpyt.load(tmp_path / "run_0").spaces.action.n == 2
 
 
-def test_evaluation_discounts_as_training_did(tmp_path):
+def test_evaluation_has_the_settings_of_training_and_an_environment_of_its_own(tmp_path):
     words = ["CartPole-v1", "replay_size=1000", "threads=1", "--steps", 1, "--log-dir", tmp_path]
+    words += ["eval_env.max_episode_steps=5", f"TrajInfoCls={MODULE}.CountedBackwards"]
     invoke("train", "dqn", *words)  # Its discount is the default of the class.
     invoke("evaluate", tmp_path / "run_0", "--episodes", 1, "--csv", tmp_path / "episodes.csv")
     (row,) = rows(tmp_path, "episodes.csv")
-    expected = sum(0.99**t for t in range(int(row["Length"])))
-    assert float(row["DiscountedReturn"]) == pytest.approx(expected)
+    assert (row["Length"], row["Backwards"]) == ("5", "-5")
+    assert float(row["DiscountedReturn"]) == pytest.approx(sum(0.99**t for t in range(5)))
+    # A snapshot of the first iteration is evaluated as later ones, without random actions.
+    first = load_agent(tmp_path / "run_0")
+    later = first._replace(snapshot={**first.snapshot, "itr": 1})
+    whole = {"eval_env_kwargs": {"id": "CartPole-v1"}}
+    assert first.snapshot["itr"] == 0
+    assert evaluate(first, 4, 1, **whole) == evaluate(later, 4, 1, **whole)
+
+
+def test_the_newest_snapshot_is_found(tmp_path):
+    for itr in (9, 10):
+        (tmp_path / f"itr_{itr}.pkl").touch()
+    assert find_snapshot(tmp_path).name == "itr_10.pkl"
+    (tmp_path / "params.pkl").touch()
+    assert find_snapshot(tmp_path).name == "params.pkl"
 
 
 @pytest.mark.slow
