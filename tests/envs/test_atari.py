@@ -308,9 +308,12 @@ def test_action_set(full, n):
 
 def test_a_seed_begins_as_a_new_environment_does():
     env = AtariEnv("tennis", max_start_noops=0)
-    first, second = ([step.observation for step in play(env, 40)] for _ in range(2))
-    assert not np.array_equal(first, second)  # A game differs after another one.
+    # The players change sides after each game.
+    first, second, _ = ([step.observation for step in play(env, 40)] for _ in range(3))
+    assert not np.array_equal(first, second)
     env.seed(0)
+    with pytest.raises(RuntimeError, match="reset"):
+        env.step(0)
     assert np.array_equal(first, [step.observation for step in play(env, 40)])
 
 
