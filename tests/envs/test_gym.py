@@ -241,6 +241,31 @@ def test_an_environment_may_draw_from_its_action_space(is_own):
     assert drawn == rewards(envs[1]) != first
 
 
+def test_the_first_episode_is_the_first_one_of_its_seed():
+    env = gym.make("CartPole-v1")
+    seed = env.state_dict()["seed"]
+    first = env.reset()
+    env.seed(seed)
+    np.testing.assert_array_equal(env.reset(), first)
+
+
+def test_actions_are_drawn_by_seed_and_state_in_each_of_a_class():
+    one, other = (gym.GymEnvWrapper(Scripted()) for _ in range(2))
+
+    def drawn(env):
+        return [int(env.action_space.sample()) for _ in range(30)]
+
+    one.seed(3)
+    first = drawn(one)
+    one.seed(3)
+    other.seed(4)
+    assert drawn(one) == first
+    other.load_state_dict(one.state_dict())
+    assert drawn(other) == drawn(one)
+    other.reset()
+    assert other.unwrapped.seed_seen == 3
+
+
 # --- Old gym --------------------------------------------------------------------------------------
 
 
