@@ -126,6 +126,9 @@ def test_what_a_killed_writer_left_is_refused() -> None:
     for side in (lock, lock.write_lock, lock):
         with pytest.raises(RuntimeError, match=f"process {writer.process.pid} ended"), side:
             raise AssertionError
+        other = Holder(lock.write_lock)  # It does not wait for those that were refused.
+        other.process.join(WAIT_S)
+        assert other.process.exitcode == 1
 
 
 def test_a_waiting_reader_hears_of_the_death_of_the_writer() -> None:
