@@ -15,7 +15,7 @@ from rlpyt.agents.pg.generic import GenericFfAgent, GenericLstmAgent
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.core.records import EnvSpaces, EnvStep
-from rlpyt.core.rows import observation_rows
+from rlpyt.core.rows import InfoRows, observation_rows
 from rlpyt.envs import gym
 from rlpyt.envs.check import check_env
 from rlpyt.envs.vector import VectorEnvWrapper
@@ -27,6 +27,7 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
+from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import logger_context
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
@@ -436,6 +437,17 @@ class CountedEnv(GivenEnv):
         step = super().step(action)
         count = self.rest if step.env_info.count > 1 else np.ones_like(self.rest, dtype=int)
         return step._replace(env_info=Info(count))
+
+
+def test_entries_of_an_info_are_written_by_name_over_old_ones():
+    buffer = namedarraytuple("Info", ["count", "part"])(np.zeros(1), np.zeros(1))
+    rows = InfoRows(buffer, 1)
+    turned = namedarraytuple("Turned", ["part", "count"])
+    for count in (1.0, 2.0):
+        rows[0] = turned(0.5, count)
+        assert (buffer.count.item(), buffer.part.item()) == (count, 0.5)
+    rows[0] = Info(3.0)
+    assert (buffer.count.item(), buffer.part.item()) == (3, 0)
 
 
 @pytest.mark.parametrize("rest", [2.5, np.float32(2.5), np.array([2.5, 3.5]), np.array([2, 3]), 2])
