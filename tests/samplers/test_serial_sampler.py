@@ -57,6 +57,7 @@ def test_wait_reset_collector_table_by_hand():
     assert column(samples.agent.action) == [2, 3, 4, 2, 0, 0]
     assert column(samples.env.env_info.count) == [1, 2, 3, 4, 0, 0]
     assert column(samples.agent.agent_info.value)[4:] == [0, 0]
+    assert column(samples.agent.agent_info.prev_action)[4:] == [0, 0]
     assert [info.Length for info in infos] == [4]
 
 
@@ -93,6 +94,18 @@ def test_waiting_environments_start_the_next_batch_from_their_reset():
     assert sampler.collector.envs[0].n_resets == 1 + 1 + 2, (
         "example, start, and once after each batch"
     )
+
+
+def test_environments_that_waited_are_reset_once_and_leave_blank_rows():
+    kwargs = {"CollectorCls": CpuWaitResetCollector, "record_next_observation": True}
+    sampler, _ = start(batch_T=3, **kwargs)
+    observed, following = [], []
+    for itr in range(4):
+        env = sampler.obtain_samples(itr)[0].env
+        observed.append(column(env.observation))
+        following.append(column(env.next_observation))
+    assert observed == [[0, 1, 2], [3, 0, 0], [0, 1, 2], [3, 0, 0]]
+    assert following == [[1, 2, 3], [4, 0, 0], [1, 2, 3], [4, 0, 0]]
 
 
 def test_waiting_environments_go_on_after_a_lost_life():
@@ -196,6 +209,21 @@ def test_decorrelation_does_not_depend_on_how_environments_are_grouped():
     second_pair = SerialSampler(CountEnv, long["env_kwargs"], 6, 2, max_decorrelation_steps=50)
     second_pair.initialize(agent=EchoAgent(), seed=3, rank=1, world_size=2)
     assert [env.count for env in second_pair.collector.envs] == counts[2:]
+
+
+def test_decorrelation_takes_one_step_or_more():
+    sampler, _ = start(batch_B=20, env_kwargs={"episode_steps": 9}, max_decorrelation_steps=3)
+    samples, _ = sampler.obtain_samples(0)
+    assert set(samples.env.observation[0, :, 0].tolist()) == {1, 2, 3}
+
+
+def test_an_episode_that_ends_in_decorrelation_leaves_nothing_behind():
+    episodes = {"env_kwargs": {"episode_steps": 1}, "max_decorrelation_steps": 3}
+    sampler, _ = start(batch_B=8, **episodes)
+    samples, infos = sampler.obtain_samples(0)
+    assert (samples.agent.prev_action[0] == 1).all(), "the null action"
+    assert not samples.env.prev_reward[0].any()
+    assert {info.Length for info in infos} == {1}
 
 
 def test_trajectories_know_what_was_observed_before_each_step_of_decorrelation():
