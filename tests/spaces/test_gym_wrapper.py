@@ -112,6 +112,8 @@ def test_parts_of_a_dict_draw_differently():
 @pytest.mark.parametrize(("force", "dtype"), [(True, np.float32), (False, np.float64)])
 def test_float64(force, dtype):
     # With force_float32=False arrays used to become float32 all the same.
+    of_dict = GymSpaceWrapper(spaces.Dict({"a": BOX}), force_float32=force)
+    assert of_dict.null_value().a.dtype == dtype
     space = GymSpaceWrapper(BOX, force_float32=force)
     assert space.dtype == dtype
     assert space.convert(np.zeros(3)).dtype == dtype
@@ -241,7 +243,7 @@ def test_null_value(null, expected):
 
 
 def test_null_value_by_key():
-    space = GymSpaceWrapper(spaces.Dict({"a": BOX, "b": BOX}), null_value={"b": 1})
+    space = GymSpaceWrapper(spaces.Dict({"a": BOX, "the b": BOX}), null_value={"the b": 1})
     assert tuple(part[0] for part in space.null_value()) == (0, 1)
 
 

@@ -144,7 +144,10 @@ class TestGenerator:
 
 def test_float_box_without_a_null_value_takes_0():
     # It was NaN.
-    assert np.array_equal(FloatBox(-1, 1, shape=2, null_value=None).null_value(), np.zeros(2))
+    space = FloatBox(-1, 1, shape=2, null_value=None)
+    assert np.array_equal(space.null_value(), np.zeros(2))
+    space.null_value()[:] = 1  # It is a copy.
+    assert np.array_equal(space.null_value(), np.zeros(2))
 
 
 def test_equal_parts_of_a_composite_draw_differently():
