@@ -92,13 +92,13 @@ def train(
     if resume and log_dir is None:
         raise ValueError("resume=True needs the log_dir of the run")
     directory = None if log_dir is None else str(log_dir)
-    earlier = recorded(directory, 0)
+    earlier, origin = recorded(directory, 0), {} if init is None else {"init": str(init)}
     if earlier is not None:
-        check_same_run(config, earlier, Path(str(directory), "run_0"), resume, seed)
-        seed = earlier["seed"]
+        run_dir = Path(str(directory), "run_0")
+        check_same_run({**config, **origin}, earlier, run_dir, resume, seed)
+        seed, origin = earlier["seed"], origin_of(earlier)
     seed = make_seed() if seed is None else seed
-    more = {} if init is None else {"init": str(init)}
-    runner, log = run_calls(config, seed, directory, resume=resume, more_params=more)
+    runner, log = run_calls(config, seed, directory, resume=resume, more_params=origin)
     # With checkpoints the runner itself ends at an interrupt, and leaves by SystemExit.
     further = [*callbacks, *([] if resume else [_StopOnInterrupt()])]
     saving: dict[str, Any] = {"resume": "auto"} if resume else {}

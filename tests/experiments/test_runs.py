@@ -214,6 +214,16 @@ def test_a_run_starts_with_the_weights_of_another(run, tmp_path):
     assert more.params["init"] == str(run.directory)
 
 
+def test_a_resumed_run_keeps_its_origin(run, tmp_path):
+    # Its record lost the origin, or had one that the run did not start from.
+    options = dict(SMALL, log_dir=tmp_path, resume=True)
+    first = rlpyt.train("ppo", "CartPole-v1", **options, init=run.directory)
+    again = rlpyt.train("ppo", "CartPole-v1", **options)
+    assert again.params["init"] == first.params["init"] == str(run.directory)
+    with pytest.raises(ValueError, match="init=.* now .*: choose another directory"):
+        rlpyt.train("ppo", "CartPole-v1", **options, init=first.directory)
+
+
 def test_runs_of_other_origins_are_no_further_seeds(run, tmp_path):
     for seed, origin in enumerate(({}, {"init": "runs/a"})):
         (tmp_path / f"run_{seed}").mkdir()
