@@ -104,6 +104,7 @@ def test_an_interrupted_branch_resumes(ppo, tmp_path):
     [
         (["@80"], "RUN@STEP"),
         (["@81"], "0, 40, 80, 120, 160"),
+        ([""], "run_0 has 0, 40, 80, 120, 160"),
         (["@80", "sampler=cpu"], "sampler"),
         (["@80", "batch_B=8"], "batch_B"),
         (["@80", "hidden_sizes=8"], "does not fit"),
