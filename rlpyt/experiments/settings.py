@@ -166,7 +166,7 @@ def as_name(value: Any) -> Any:
             load(value)
             return Name(value)
         value = replay_buffer
-    if not callable(value):
+    if not hasattr(value, "__qualname__"):  # Such as a partial.
         raise TypeError(f"{value!r}: give the full name of a class")
     return Name(f"{value.__module__}.{value.__qualname__}")
 
@@ -215,6 +215,8 @@ def checked(config: Config) -> Config:
                     value = as_name(value) if hint is type else fit(value, hint)
                 except TypeError:
                     raise ValueError(f"{full}={value!r}: give {expected(hint)}") from None
+                except ValueError as error:
+                    raise ValueError(f"{full}: {error}") from None
             elif not is_open:
                 known = (f"{section}.{name}" for name in found)
                 raise unknown(f"setting of {owner}:", full, known)

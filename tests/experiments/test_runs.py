@@ -5,6 +5,7 @@ import runpy
 import shutil
 import signal
 from base64 import b64encode
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -270,6 +271,8 @@ def test_a_run_is_not_overwritten(run):
         ({"environment": None, "env": Bandit, "steps": 1, "discount": 2}, "discount is 2"),
         ({"algorithm": PPO}, "algorithm=<class .*: give a name such as 'ppo'"),
         ({"device": "cuda"}, "did you mean 'gpus'"),
+        ({"OptimCls": "sgd"}, "algo.OptimCls: 'sgd' cannot be imported"),
+        ({"OptimCls": partial(torch.optim.Adam)}, "algo.OptimCls=functools.partial.*: give the"),
         ({"seed": 0.5}, "seed is 0.5: give a whole number"),
     ],
 )
