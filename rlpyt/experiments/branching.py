@@ -61,7 +61,7 @@ def read_branch(text: str, words: Sequence[str], steps: float | None = None) -> 
         words: settings to change, in the form ``name=value``.
         steps: environment steps of the whole run; None for those of the parent.
     """
-    run_dir, step, *_ = [*text.rsplit("@", 1), ""]
+    run_dir, _, step = (text if "@" in text else f"{text}@").rpartition("@")
     paths = {step_of(path): path for path in Checkpoints(Path(run_dir, "checkpoints")).complete()}
     try:
         checkpoint = paths[int(float(step))]
