@@ -317,6 +317,20 @@ def test_a_seed_begins_as_a_new_environment_does():
     assert np.array_equal(first, [step.observation for step in play(env, 40)])
 
 
+def test_lives_and_the_held_action_are_part_of_the_state():
+    env, other = (scripted(lives(2, 2), AtariEnv) for _ in range(2))
+    assert env.step(0).done
+    other.load_state_dict(env.state_dict())
+    assert not other.step(0).done
+    env, other = (AtariEnv(repeat_action_probability=1, max_start_noops=0) for _ in range(2))
+    env.reset()
+    env.ale.held_code = 3
+    other.load_state_dict(env.state_dict())
+    other.ale._ale = fake = FakeEmulator(other.ale._ale, [])
+    other.step(0)
+    assert fake.codes == [3] * 4
+
+
 def test_sticky_frames_repeat_the_action_of_the_frame_before():
     env = stubbed(repeat_action_probability=0.25, max_start_noops=0)
     env.ale._ale = fake = FakeEmulator(env.ale._ale, [])
