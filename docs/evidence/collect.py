@@ -217,18 +217,17 @@ def compare_with_suite(setting: Path, envs: Mapping[str, Sequence[Path]], hours:
         lines.append(f"| {' | '.join(cells)} |")
     names = ("task", "seeds", "score", "random", "human", *suite.published)
     write_table(setting / "table.md", names, lines)
-    figures = {
-        label: f"{found.value:.3f}"
-        for (statistic, label), found in comparison.aggregates.items()
-        if statistic == "IQM"
-    }
-    own = figures.pop("rlpyt")
+    own = comparison.aggregates["IQM", "rlpyt"]
+    interval = "one seed" if np.isnan(own.low) else f"{own.low:.3f} to {own.high:.3f}"
     others = "; ".join(
-        f"{value} ({label.partition('(')[2].rstrip(')')}, same games)"
-        for label, value in figures.items()
+        f"{comparison.aggregates['IQM', label].value:.3f} "
+        f"({label.partition('(')[2].rstrip(')')}, same games)"
+        for label in suite.published
     )
     task = f"{name}, {len(envs)} of {len(suite.ranges)} games"
-    return Row(task, "IQM", 1, f"{suite.n_steps:,}", own, "one seed", others, hours)
+    seeds = min(map(len, envs.values()))
+    iqm = f"{own.value:.3f}"
+    return Row(task, "IQM", seeds, f"{suite.n_steps:,}", iqm, interval, others, hours)
 
 
 def summarize(tables: Mapping[str, Sequence[Row]]) -> None:

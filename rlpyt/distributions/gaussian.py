@@ -65,6 +65,8 @@ class Gaussian(Distribution):
     appendix C; clipped noise: Fujimoto et al. 2018, arXiv:1802.09477, eq. 14.
     """
 
+    _is_exact = False  # Whether the standard deviation is fixed to 0.
+
     def __init__(
         self,
         dim: int,

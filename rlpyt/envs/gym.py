@@ -294,7 +294,10 @@ class GymEnvWrapper(ConvertingWrapper):
 
 
 def share_action_space(env: Any, space: Any) -> None:
-    """Let the innermost environment draw from ``space`` too, if its own one is equal."""
+    """Let the innermost environment draw from ``space`` too, if its own one is equal.
+
+    Wrappers that replace some actions by random ones, for example, then follow the seed.
+    """
     *_, innermost = layers_of(env)
     if getattr(innermost, "action_space", None) == space:
         with suppress(AttributeError):  # A property.
