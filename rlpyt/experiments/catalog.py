@@ -217,7 +217,7 @@ def load(name: str) -> Any:
     except (ImportError, AttributeError, ValueError) as error:
         reason = error if module else "it has no module"
         raise ValueError(
-            f"{name!r} cannot be imported ({reason}): give a full name, such as torch.optim.Adam"
+            f"{name!r} cannot be imported ({reason}): give a full name (torch.optim.Adam)"
         ) from error
 
 
