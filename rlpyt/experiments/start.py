@@ -83,17 +83,18 @@ def run_calls(
 ) -> tuple[Call, Call]:
     """Return the calls of a run's runner and of its log, see :func:`log_call`.
 
-    Of ``more_params``, those of :func:`origin_of` let the run start from another one.
+    The parameter ``init`` among ``more_params`` lets the run start from another one.
     """
-    runner, origin = runner_call(config, seed), origin_of(more_params or {})
-    if origin:
+    runner, origin = runner_call(config, seed), more_params or {}
+    if origin.get("init"):
         runner = started_from(runner, origin["init"], origin.get("init_replay", False))
     return runner, log_call(config, seed, log_dir, run_ID, resume, more_params)
 
 
 def origin_of(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters that name the run whose weights a run started with, if it did."""
-    return {name: params[name] for name in ("init", "init_replay") if params.get(name)}
+    """Return the parameters that name the run that a run started from, if it did."""
+    names = ("init", "init_replay", "branch")
+    return {name: params[name] for name in names if params.get(name)}
 
 
 def log_call(
