@@ -183,6 +183,7 @@ def draw_aggregates(comparison: SuiteComparison, title: str = "") -> Any:
     Published scores have hollow markers.
     """
     labels = [label for name, label in comparison.aggregates if name == "IQM"]
+    has_intervals = not all(np.isnan(found.low) for found in comparison.aggregates.values())
     figure, axes = _new_figure(1, len(AGGREGATES), (11, 1.9 + 0.4 * len(labels)))
     for panel, name in zip(axes, AGGREGATES):
         for place, label in enumerate(labels):
@@ -195,10 +196,13 @@ def draw_aggregates(comparison: SuiteComparison, title: str = "") -> Any:
         panel.set_yticks(range(len(labels)), wrapped if panel is axes[0] else [])
         panel.set(title=name, ylim=(len(labels) - 0.5, -0.7))
         panel.margins(x=0.25)
+        if not has_intervals:  # Nothing else shows how large a difference is.
+            panel.update_datalim([(0, 0)])
+            panel.autoscale_view()
         panel.locator_params(axis="x", nbins=4)
         panel.grid(alpha=0.3, axis="x")
     words = f"{comparison.scale}, {len(comparison.tasks)} tasks"
-    if not all(np.isnan(found.low) for found in comparison.aggregates.values()):
+    if has_intervals:
         words += f"; {comparison.level} stratified bootstrap intervals"
     figure.supxlabel(words, fontsize="medium")
     figure.suptitle(title)

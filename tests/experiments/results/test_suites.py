@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from rlpyt.experiments.results.pictures import draw_aggregates
 from rlpyt.experiments.results.runs import STEPS, LoggedRun
 from rlpyt.experiments.results.suites import AGGREGATES, SuiteComparison, load_suite
 from tests.experiments.parts import invoke
@@ -59,6 +60,15 @@ def test_the_score_is_the_evaluation_after_the_last_step(tmp_path):
     assert above["a"] > above[DER] > 0
     assert "Left out, ends at 90,000" in comparison.table()
     assert "are of 1 of 26 tasks; without runs: alien, amidar" in comparison.table()
+
+
+@pytest.mark.parametrize("n_runs", [1, 3])
+def test_without_intervals_the_scale_of_a_picture_begins_at_zero(n_runs, tmp_path):
+    pytest.importorskip("matplotlib")
+    runs = [LoggedRun(write(tmp_path / f"run_{n}", 6.1 + n), "a", "boxing") for n in range(n_runs)]
+    figure = draw_aggregates(SuiteComparison(runs, SUITE._replace(published={}), n_resamples=50))
+    begins = [axes.get_xlim()[0] <= 0 for axes in figure.axes]
+    assert begins == [n_runs == 1] * len(AGGREGATES)
 
 
 def test_the_command_draws_runs_beside_published_scores(tmp_path):
