@@ -55,7 +55,7 @@ def test_no_healthy_run_is_accused(healthy):
 
 def test_no_healthy_run_counts_as_failed(healthy):
     # Two on Acrobot did: the deviation of their first returns is large.
-    games = ("boxing", "breakout", "chopper_command")
+    games = ("boxing", "breakout", "chopper_command", "gopher")
     as_random = {DATA / "atari_100k_der" / f"{game}_seed0.csv" for game in games}
     assert {file for file, log in healthy.items() if log.has_failed} == as_random
 
