@@ -16,7 +16,6 @@ from rlpyt.processes.machine import look_at_machine
 
 ATARI_TRAJ_INFO = Name("rlpyt.envs.atari.atari_env.AtariTrajInfo")
 LOGGER_CONTEXT = "rlpyt.utils.logging.context.logger_context"
-WITHOUT_WORKERS = ("serial", "vector", "device")
 
 
 class Call(NamedTuple):
@@ -130,14 +129,8 @@ def make_affinity(
         threads: number of torch threads in each of these processes.
 
     Raises:
-        ValueError: if there is no such CPU or GPU, a number does not fit the runner, or ``workers``
-            or ``cpus`` are for a sampler without workers.
+        ValueError: if there is no such CPU or GPU, or a number does not fit the runner.
     """
-    for name, given in (("workers", workers), ("cpus", cpus)):
-        if given and sampler in WITHOUT_WORKERS:
-            raise ValueError(
-                f"affinity.{name}={given}: sampler={sampler} has no workers; add sampler=cpu"
-            )
     if cpus:
         check_cpus(cpus)
     gpus = [gpus] if isinstance(gpus, int) else gpus
@@ -165,7 +158,7 @@ def make_affinity(
 
     def sampling(rank: int) -> dict[str, Any]:
         """Return the workers of the sampler of one process."""
-        if sampler in WITHOUT_WORKERS:
+        if sampler in ("serial", "vector", "device"):
             return {}
         places = range(rank * workers, (rank + 1) * workers)
         pinned = [cpus[place % len(cpus)] for place in places] if cpus else workers

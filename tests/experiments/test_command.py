@@ -380,8 +380,6 @@ PHRASES = ("did_you_mean", "at_least_1", "without_spaces")
         ([*CARTPOLE, "env.size=3"], "'size'"),
         ([*CARTPOLE, "sampler=vector", "env.size=3"], "'size'"),
         ([*CARTPOLE, "sampler=cpu", "cpus=[4095]"], "4095"),
-        ([*CARTPOLE, "workers=2"], "affinity.workers=2 sampler=serial sampler=cpu"),
-        ([*CARTPOLE, "sampler=vector", "cpus=[0]"], "affinity.cpus=[0] sampler=vector"),
         ([*CARTPOLE, "gpus=99"], "affinity.gpus=[99]"),
         ([*CARTPOLE, "processes=2"], "runner=sync"),
         ([*CARTPOLE, "batch_T=0"], "batch_T"),

@@ -136,9 +136,6 @@ class Search:
         if needed > 0.8 * self.machine.memory:
             raise ValueError(f"needs about {needed / 2**30:.1f} GiB of memory")
         base = settings.with_roles(self._base, sampler=candidate.sampler)
-        if not candidate.workers:
-            affinity = {k: v for k, v in base["affinity"].items() if k not in ("workers", "cpus")}
-            base = {**base, "affinity": affinity}
         return settings.checked(settings.overridden(base, words))
 
     # --- Measurements ----------------------------------------------------------------------------
