@@ -376,7 +376,7 @@ class BaseAgent:
     def _move_target(self, name: str, tau: float) -> None:
         """Move the network ``target_<name>`` towards the network ``name``, with weight ``tau``."""
         target, model = getattr(self, f"target_{name}"), without_ddp(getattr(self, name))
-        update_state_dict(target, model.state_dict(keep_vars=True), tau, strip_ddp=False)
+        update_state_dict(target, model.state_dict(), tau, strip_ddp=False)
 
     def sample_state_dict(self) -> dict[str, Any]:
         """Return the state that is kept between sampled steps; empty if not recurrent."""

@@ -136,14 +136,11 @@ def update_state_dict(
                 f"{sorted(new.keys() - own.keys())} beside it): give one of the same model."
             )
         # Each once, even if it has several names.
-        pairs = {id(value): (value, new[name]) for name, value in own.items()}.values()
-        floating = [(value, end.to(value)) for value, end in pairs if value.is_floating_point()]
-        if floating:  # All at once: one kernel on an accelerator.
-            values, ends = zip(*floating)
-            torch._foreach_lerp_(values, ends, tau)
-        for value, end in pairs:
-            if not value.is_floating_point():
-                value.copy_(end)
+        for name, value in {id(value): (name, value) for name, value in own.items()}.values():
+            if value.is_floating_point():
+                value.lerp_(new[name].to(value), tau)
+            else:
+                value.copy_(new[name])
 
 
 def fitting_state_dict(model: torch.nn.Module, state_dict: StateDict) -> StateDict:
