@@ -198,7 +198,6 @@ def draw_aggregates(comparison: SuiteComparison, title: str = "") -> Any:
         panel.margins(x=0.25)
         if not has_intervals:  # Nothing else shows how large a difference is.
             panel.update_datalim([(0, 0)])
-            panel.autoscale_view()
         panel.locator_params(axis="x", nbins=4)
         panel.grid(alpha=0.3, axis="x")
     words = f"{comparison.scale}, {len(comparison.tasks)} tasks"
