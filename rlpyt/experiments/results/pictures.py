@@ -114,11 +114,11 @@ def draw_curves(comparison: Comparison, title: str = "", show_runs: bool = False
     size = (7, 4.2) if len(panels) == 1 else (3.8 * n_columns, 3.1 * n_rows + 0.6)
     figure, axes = _new_figure(n_rows, n_columns, size)
     for panel, task in zip(axes, panels):
-        for number, label in enumerate(comparison.labels):
+        for label in comparison.labels:
             curve = comparison.curves.get((task, label))
             if curve is None:
                 continue
-            style = {**_style(number), "marker": "o" if len(curve.x) == 1 else ""}
+            style = {**_style(comparison, label), "marker": "o" if len(curve.x) == 1 else ""}
             panel.plot(curve.x, curve.estimate.value, linewidth=1.8, **style)
             _fill(panel, curve.x, curve.estimate, style["color"])
             if show_runs and task != ALL_TASKS and len(curve.runs) > 1:
@@ -139,8 +139,7 @@ def draw_profiles(comparison: Comparison, title: str = "") -> Any:
     figure, (axes,) = _new_figure(1, 1, (7, 4.2))
     thresholds, handles = comparison.thresholds, []
     for label, found in comparison.profiles.items():
-        is_own = label in comparison.labels
-        style = _style(comparison.labels.index(label)) if is_own else PUBLISHED
+        is_own, style = label in comparison.labels, _style(comparison, label)
         name = f"{label} ({_n_runs(comparison, label)})" if is_own else f"{label}, published"
         step = {"linewidth": 1.8, "label": name, "where": "post", **style}
         handles += axes.step(thresholds, found.value, **step)
@@ -162,7 +161,7 @@ def draw_improvement(comparison: Comparison, title: str = "") -> Any:
     others = list(comparison.improvements)
     figure, (axes,) = _new_figure(1, 1, (7, 1.6 + 0.4 * len(others)))
     for place, (label, found) in enumerate(comparison.improvements.items()):
-        _draw_interval(axes, place, found, _style(comparison.labels.index(label))["color"])
+        _draw_interval(axes, place, found, _style(comparison, label)["color"])
     axes.axvline(0.5, color="black", linewidth=0.8)
     axes.set_yticks(range(len(others)), others)
     interval = f"{comparison.level} stratified bootstrap interval"
@@ -188,7 +187,7 @@ def draw_aggregates(comparison: SuiteComparison, title: str = "") -> Any:
     for panel, name in zip(axes, AGGREGATES):
         for place, label in enumerate(labels):
             found, is_own = comparison.aggregates[name, label], label in comparison.labels
-            color = _style(place)["color"] if is_own else PUBLISHED["color"]
+            color = _style(comparison, label)["color"]
             _draw_interval(panel, place, found, color, mfc=color if is_own else "none")
             above = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center"}
             panel.annotate(f"{found.value:.3f}", (found.value, place), fontsize="small", **above)
@@ -231,7 +230,11 @@ def _save(figure: Any, path: Path) -> Path:
     return path
 
 
-def _style(number: int) -> dict[str, Any]:
+def _style(comparison: Comparison, label: str) -> dict[str, Any]:
+    """Return the style of a label's lines, the same in every picture."""
+    if label not in comparison.labels:
+        return PUBLISHED
+    number = comparison.labels.index(label)
     line = LINES[number // len(COLORS) % len(LINES)]
     return {"color": COLORS[number % len(COLORS)], "linestyle": line}
 
@@ -244,8 +247,8 @@ def _fill(axes: Any, x: Any, found: Estimate, color: str, step: str | None = Non
 def _legend(figure: Any, axes: Sequence[Any], n_panels: int, comparison: Comparison) -> None:
     from matplotlib.lines import Line2D
 
-    names = [f"{label} ({_n_runs(comparison, label)})" for label in comparison.labels]
-    handles = [Line2D([], [], label=name, **_style(n)) for n, name in enumerate(names)]
+    names = {label: f"{label} ({_n_runs(comparison, label)})" for label in comparison.labels}
+    handles = [Line2D([], [], label=name, **_style(comparison, x)) for x, name in names.items()]
     statistic = {"iqm": "interquartile mean"}.get(comparison.statistic, comparison.statistic)
     title = [f"{statistic} of runs, {comparison.level} stratified bootstrap interval"]
     if comparison.smooth > 1:
@@ -253,7 +256,7 @@ def _legend(figure: Any, axes: Sequence[Any], n_panels: int, comparison: Compari
     if n_panels == 1:
         axes[0].legend(handles=handles, title="\n".join(title), alignment="left", **SMALL)
     else:
-        longest_inches = 0.075 * max(map(len, names)) + 0.6
+        longest_inches = 0.075 * max(map(len, names.values())) + 0.6
         n_columns = max(1, min(len(handles), 4, int(figure.get_figwidth() / longest_inches)))
         place = {"loc": "outside lower center", "ncols": n_columns}
         figure.legend(handles=handles, title="; ".join(title), **place, **SMALL)

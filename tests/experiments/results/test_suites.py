@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from rlpyt.experiments.results.pictures import draw_aggregates
+from rlpyt.experiments.results.pictures import _style, draw_aggregates
 from rlpyt.experiments.results.runs import STEPS, LoggedRun
 from rlpyt.experiments.results.suites import AGGREGATES, SuiteComparison, load_suite
 from tests.experiments.parts import invoke
@@ -69,6 +69,20 @@ def test_without_intervals_the_scale_of_a_picture_begins_at_zero(n_runs, tmp_pat
     figure = draw_aggregates(SuiteComparison(runs, SUITE._replace(published={}), n_resamples=50))
     begins = [axes.get_xlim()[0] <= 0 for axes in figure.axes]
     assert begins == [n_runs == 1] * len(AGGREGATES)
+
+
+def test_a_label_has_its_colour_although_another_lacks_a_task(tmp_path):
+    pytest.importorskip("matplotlib")
+    games = {"a": ("boxing",), "b": ("boxing", "pong")}
+    runs = [
+        LoggedRun(write(tmp_path / label / game, 6.1), label, game)
+        for label, played in games.items()
+        for game in played
+    ]
+    comparison = SuiteComparison(runs, SUITE._replace(published={}), n_resamples=50)
+    axes = draw_aggregates(comparison).axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["b"]
+    assert axes.lines[0].get_color() == _style(comparison, "b")["color"]
 
 
 def test_the_command_draws_runs_beside_published_scores(tmp_path):
