@@ -261,9 +261,10 @@ def _check_sweep(exp_dir: str, identity: Mapping[str, Any]) -> None:
                 f"{exp_dir!r} is the directory of a sweep that has no {SWEEP}, so that its runs "
                 "may belong to another sweep: choose another directory"
             ) from None
-        if any(Path(exp_dir).glob("run_*")) or osp.exists(osp.join(exp_dir, "params.json")):
+        for params in Path(exp_dir).rglob("params.json"):
             raise ValueError(
-                f"{exp_dir!r} has runs that belong to no sweep: choose another directory"
+                f"{exp_dir!r} has runs that do not belong to this sweep, such as "
+                f"{str(params.parent)!r}: choose another directory"
             ) from None
         return
     if before == identity:
