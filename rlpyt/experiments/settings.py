@@ -52,10 +52,13 @@ class Setting(NamedTuple):
 # --- Signatures ----------------------------------------------------------------------------------
 
 
-@cache
 def parameters(name: str) -> tuple[dict[str, Setting], bool]:
     """Return the parameters of a class with its bases, or a function, and if it takes more."""
-    target = load(name)
+    return _parameters(load(name))  # A notebook may define the class again.
+
+
+@cache
+def _parameters(target: Any) -> tuple[dict[str, Setting], bool]:
     functions = [target]
     if isinstance(target, type):
         functions = [vars(cls)["__init__"] for cls in target.__mro__ if "__init__" in vars(cls)]

@@ -15,6 +15,7 @@ import torch
 import rlpyt
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.toy import Catch
+from rlpyt.experiments.settings import parameters
 from rlpyt.experiments.trained import weights
 from rlpyt.experiments.until import Setting
 from rlpyt.runners.callbacks import Callback
@@ -47,6 +48,13 @@ def test_progress_has_the_columns_of_the_log(run):
     assert run.progress["ReturnAverage"].shape == steps.shape
     assert run.params["algo"]["learning_rate"] == 1e-3
     assert repr(run) == f"Run({str(run.directory)!r})"
+
+
+def test_a_class_that_a_notebook_defines_again_has_its_new_settings(monkeypatch):
+    for name in ("bonus", "scale"):
+        cls = type("Again", (), {"__init__": eval(f"lambda self, {name}=1: None")})
+        monkeypatch.setitem(globals(), "Again", cls)
+        assert set(parameters(f"{__name__}.Again")[0]) == {name}
 
 
 def test_more_seeds_of_a_setting_can_be_trained(run, tmp_path):
