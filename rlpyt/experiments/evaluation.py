@@ -55,7 +55,8 @@ def load_agent(path: str | Path) -> SavedAgent:
     config = configuration_in(file.parent)
     # One process evaluates, with any sampler in the run; vectors may differ from single
     # environments.
-    sampler = config["roles"].get("sampler")
+    roles = config["roles"]
+    sampler = vector_sampler(roles.get("env", "gym")) or roles.get("sampler")
     sampler = sampler if sampler in ("vector", "device") else "serial"
     config = checked(with_roles({**config, "affinity": {}}, sampler=sampler, runner="minibatch"))
     return SavedAgent(config, load_snapshot(file), file)

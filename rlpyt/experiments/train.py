@@ -18,7 +18,6 @@ from rlpyt.experiments.sweeps.variant import Config, changed, load_variant, merg
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.samplers.buffer import build_samples_buffer
 from rlpyt.samplers.parallel.base import ParallelSamplerBase
-from rlpyt.samplers.vector.sampler import FirstEnv, VectorSampler
 from rlpyt.utils.logging import logger
 from rlpyt.utils.shared_array import get_context
 
@@ -141,10 +140,7 @@ def try_runs(calls: Iterable[Call]) -> None:
             agent, algo, sampler = runner.agent, runner.algo, runner.sampler
             key = repr((type(sampler), sampler.EnvCls, sampler.env_kwargs))
             if key not in envs:
-                in_vectors = isinstance(sampler, VectorSampler)
-                number = {"num_envs": 1} if in_vectors else {}
-                env = sampler.EnvCls(**{**number, **sampler.env_kwargs})
-                envs[key] = stack.enter_context(closing(FirstEnv(env) if in_vectors else env))
+                envs[key] = stack.enter_context(closing(sampler._example_env()))
             spec, forks = sampler.batch_spec, False
             if isinstance(sampler, (ParallelSamplerBase, AsyncSamplerMixin)):
                 forks = get_context(sampler.start_method).get_start_method() == "fork"

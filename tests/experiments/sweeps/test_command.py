@@ -252,6 +252,13 @@ def test_variants_with_the_same_environment_share_one_when_they_are_checked(tmp_
     assert InOneProcess.n_made == before + 1
 
 
+def test_vectors_in_ray_actors_are_checked_before_a_sweep(tmp_path):
+    pytest.importorskip("ray")
+    words = ["sampler=ray", "SamplerCls=rlpyt.samplers.vector.sampler.VectorSampler", *QUICK]
+    log_dir = tmp_path / "log"
+    invoke("sweep", "ppo", "CartPole-v1", *words, "--slots", 1, "--dry-run", "--log-dir", log_dir)
+
+
 # --- A launch -------------------------------------------------------------------------------------
 
 
@@ -278,8 +285,8 @@ def test_a_sweep_goes_on_and_reports_what_failed(tmp_path):
     assert (log_dir / "run_0" / "progress.csv").read_bytes() == before
     words[3] = "learning_rate=1e-4"
     assert "directory of another sweep" in refused(*words)
-    for words[-1] in (log_dir, log_dir / "run_0"):
-        assert "has runs that belong to no sweep" in refused(*words)
+    for words[-1] in (tmp_path, log_dir, log_dir / "run_0"):
+        assert "has runs that do not belong to this sweep" in refused(*words)
 
 
 # --- Wrong input ----------------------------------------------------------------------------------
