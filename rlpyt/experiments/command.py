@@ -142,7 +142,8 @@ def train(
         if keep_checkpoints and not (resume or checkpoint_steps):
             raise ValueError("--keep-checkpoints needs --checkpoint-steps or --resume")
         earlier = recorded(log_dir, run_id)
-        initial = origin_of({"init": init, "init_replay": init_replay})
+        given = {"init": init, "init_replay": init_replay}
+        initial = branch.record() if branch else origin_of(given)
         if earlier is not None and not prints:
             run_dir = Path(log_dir or "", f"run_{run_id}")
             check_same_run({**config, **initial}, earlier, run_dir, resume, seed)
@@ -156,10 +157,9 @@ def train(
             saving["checkpoint_interval_steps"] = checkpoint_steps
         if keep_checkpoints:
             saving["keep_checkpoints"] = None
-        more = branch.record() if branch else initial
         named = log_dir or (get_log_dir(run_name(config)) if prints else None)
         continues = resume or branch is not None
-        call, log = run_calls(config, seed, named, run_id, continues, more)
+        call, log = run_calls(config, seed, named, run_id, continues, initial)
         if watches:
             callbacks = [*call.kwargs.get("callbacks", []), Call(WATCH, {})]
             call = call._replace(kwargs={**call.kwargs, "callbacks": callbacks})

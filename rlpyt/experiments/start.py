@@ -179,7 +179,12 @@ def check_same_run(
     if seed is not None:
         now["seed"] = seed
     before, after = dict(flat({key: params.get(key, {}) for key in now})), dict(flat(now))
-    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    names = [
+        name
+        for name in {**before, **after}
+        # The changes of a branch are in the configuration too.
+        if before.get(name) != after.get(name) and not name.startswith("branch.changes.")
+    ]
     if names:
         changes = ", ".join(f"{name}={before.get(name)} now {after.get(name)}" for name in names)
         raise ValueError(

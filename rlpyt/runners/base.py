@@ -400,7 +400,7 @@ class BaseRunner:
         """Save the state at the start of a new run; warn about parts that cannot resume exactly."""
         if self.checkpoints is None:
             return
-        if self._cum_steps:
+        if self._cum_steps and self.checkpoints.last() is not None:  # A branch has none yet.
             self.checkpoints.begin(self._cum_steps, self.algo.update_counter)
         warning = self._describe_inexact_resume()
         if warning:

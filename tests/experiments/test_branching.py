@@ -90,14 +90,29 @@ def test_each_optimizer_has_its_own_rate(sac, tmp_path):
 
 
 @pytest.mark.parametrize("names_its_parent", [True, False])
-def test_an_interrupted_branch_resumes(names_its_parent, ppo, tmp_path):
+def test_an_interrupted_branch_resumes_also_before_its_first_interval(
+    names_its_parent, ppo, tmp_path
+):
     changes = ["learning_rate=0.1", "--resume"]
     words = ["--branch", f"{ppo}@80", *changes]
     branch = train(tmp_path, *words)
     before = rows(branch), groups(branch, 160), (branch / "params.json").read_text()
-    shutil.rmtree(branch / "checkpoints" / "checkpoint_000000160")
+    for step in (120, 160):
+        shutil.rmtree(branch / "checkpoints" / f"checkpoint_{step:09d}")
     train(tmp_path, *(words if names_its_parent else [*PPO, *SETTINGS, *changes]))
     assert (rows(branch), groups(branch, 160), (branch / "params.json").read_text()) == before
+
+
+def test_the_branch_of_another_step_is_refused(ppo, tmp_path):
+    changes = ["learning_rate=0.1", "--resume"]
+    branch = train(tmp_path, "--branch", f"{ppo}@80", *changes)
+    words = ["train", "--branch", f"{ppo}@40", *changes, "--log-dir", tmp_path]
+    assert "branch.step=80 now 40" in refused(*words)
+    words[2] = f"{ppo}@80"
+    invoke(*words, "--steps", 200)  # It may become longer.
+    assert rows(branch)[-1]["Diagnostics/CumSteps"] == "200"
+    plain = train(tmp_path / "plain", *PPO, *SETTINGS, *changes).parent
+    assert "branch.step=None now 80" in refused(*words[:-1], plain)
 
 
 @pytest.mark.parametrize(
