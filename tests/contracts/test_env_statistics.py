@@ -30,7 +30,7 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.vector.sampler import VectorSampler
 from rlpyt.utils.logging.context import logger_context
 from tests.experiments.parts import invoke
-from tests.runners.async_parts import make_runner
+from tests.runners.async_parts import WORKERS, make_runner
 from tests.runners.parts import train
 
 T, SHOWN = 5, 130.0
@@ -197,15 +197,20 @@ def test_runs_of_the_command_are_evaluated_with_them(tmp_path):
     assert filmed.Return == pytest.approx(expected, rel=1e-4)
 
 
-def test_asynchronous_runs_save_statistics(tmp_path):
+@pytest.mark.parametrize(("kind", "n_servers"), [("cpu", None), ("served", 2)])
+def test_asynchronous_runs_save_statistics(kind, n_servers, tmp_path):
+    # Servers wrote into the same rows.
     runner = make_runner(
-        "cpu", agent=MlpDqnAgent(model_kwargs=SMALL), sampler_kwargs={"EnvCls": make}
+        kind,
+        agent=MlpDqnAgent(model_kwargs=SMALL),
+        sampler_kwargs={"EnvCls": make},
+        sampler_affinity=n_servers and [WORKERS] * n_servers,
     )
     train(runner, tmp_path)
     (file,) = tmp_path.rglob("params.pkl")
     moments = load_snapshot(file)["env_statistics"][NAME]
     assert moments["mean"].item() == pytest.approx(100, abs=5)
-    assert moments["count"] > 100
+    assert moments["count"] >= 320  # Steps of all environments.
 
 
 class Locked(Rewarding):

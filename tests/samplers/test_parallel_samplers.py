@@ -755,6 +755,17 @@ def test_errors_name_the_environment_among_all(SamplerCls, error):
     sampler.shutdown()
 
 
+def test_workers_start_again_with_their_agent_after_ours_has_moved():
+    sampler, agent = start(CpuSampler)
+    state, on_the_cpu = sampler.state_dict(), dict(vars(agent))
+    agent.to_device("meta")  # As a runner does with a GPU.
+    sampler._supervisor.terminate()
+    sampler.load_state_dict(state)
+    vars(agent).update(on_the_cpu)
+    sampler.obtain_samples(0)
+    sampler.shutdown()
+
+
 def test_a_policy_that_somebody_chose_is_kept(monkeypatch):
     monkeypatch.setattr(os, "sched_getscheduler", lambda pid: os.SCHED_IDLE)
     monkeypatch.setattr(os, "sched_setscheduler", None)

@@ -180,6 +180,7 @@ def share_of_worker(
         cpus=cpus_of_worker(affinity, spec.rank),
         n_envs=spec.n_envs,
         first_env=start,
+        columns=slice(start, start + spec.n_envs),
     )
 
 

@@ -198,8 +198,12 @@ class ParallelSamplerBase(BaseSampler):
         n_envs_list: Sequence[int],
         global_B: int,
         worker_process: Callable[..., Any] | None = None,
+        agent: AgentLike | None = None,
     ) -> None:
-        """Start the workers, once there are an agent and buffers."""
+        """Start the workers, once there are an agent and buffers.
+
+        ``agent`` is that of earlier workers, since ours may be on another device by now.
+        """
         self._started_with = affinity, n_envs_list, global_B, worker_process
         self.n_worker = len(n_envs_list)
         supervisor = self._supervisor
@@ -208,6 +212,7 @@ class ParallelSamplerBase(BaseSampler):
                 self._build_parallel_ctrl(self.n_worker)
             configure_traj_infos(self.TrajInfoCls, self._traj_info_kwargs)
             common_kwargs = self._assemble_common_kwargs(affinity, global_B=global_B)
+            common_kwargs["agent"] = agent or common_kwargs["agent"]
             workers_kwargs = self._assemble_workers_kwargs(affinity, self.seed, n_envs_list)
             restarts = self.max_restarts_per_hour if self.on_worker_failure == "restart" else None
             process = worker_process or sampling_process
@@ -338,7 +343,6 @@ class ParallelSamplerBase(BaseSampler):
                 samples_np=both or self.samples_np[:, spec.columns],
                 double_buffer=both,
                 statistics=self._statistics,
-                columns=spec.columns,
                 sync=AttrDict(self.sync, heartbeat=self._heartbeats[spec.rank]),
                 n_eval_envs=0,
             )
@@ -477,8 +481,9 @@ class ParallelSamplerBase(BaseSampler):
         """
         self._check_started()
         if self._supervisor.is_over:
+            agent = self._workers.agent
             self.shutdown()
-            self._start(*self._started_with)
+            self._start(*self._started_with, agent)
         self._workers.set_states(state.get("workers", ()))
         self._workers.restarted.update(state.get("restarted", ()))
 

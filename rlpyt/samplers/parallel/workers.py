@@ -37,9 +37,11 @@ class Workers:
         processes: processes of the workers.
         restarted: columns whose workers were restarted in the current task; all columns here
             count within these workers.
+        agent: agent with which they start; None if they are served.
         acting_noise: state of their random numbers for acting, after the last batch.
     """
 
+    agent: AgentLike | None
     _process: Callable[..., Any]
     _common_kwargs: dict[str, Any]
     _workers_kwargs: Sequence[dict[str, Any]]
@@ -74,8 +76,9 @@ class Workers:
         """
         workers_kwargs = [complete_worker(common_kwargs, own) for own in workers_kwargs]
         self._process, self._workers_kwargs = process, workers_kwargs
-        # A copy of the agent, which may later be moved to another device.
-        self._common_kwargs = {**common_kwargs, "agent": copy.copy(common_kwargs["agent"])}
+        # A copy, since the agent may later be moved to another device.
+        self.agent = copy.copy(common_kwargs["agent"])
+        self._common_kwargs = {**common_kwargs, "agent": self.agent}
         self._heartbeats = heartbeats
         self.acting_noise = {"seed": workers_kwargs[0]["envs_seed"], "step": 0}
         self._states.sizes = [(w["n_envs"], w["n_eval_envs"]) for w in workers_kwargs]
