@@ -93,8 +93,9 @@ class DistributedRunner(MinibatchRlBase):
         while self.rank > 0 and command == SEND_STATE:
             self._group.gather(super().state_dict())
             command = self._group.broadcast()
-        if command > SIGNALLED:
-            self._agreed_signal, self._is_row_due = command - SIGNALLED, True
+        self._is_row_due = command > SIGNALLED  # As in rank 0, even if a signal came here alone.
+        if self._is_row_due:
+            self._agreed_signal = command - SIGNALLED
         self._stopping = self._stopping or command == STOP
 
     def shutdown(self) -> None:
@@ -163,7 +164,7 @@ class SyncWorkerMixin(DistributedRunner):
         """Save checkpoints at the same steps as rank 0, and resume from the same checkpoint."""
         if plan is not None:
             self.checkpoints = RunCheckpoints(plan, self.rank)
-            self._resume_state = self.checkpoints.load()
+            self._resume_state = self.checkpoints.load() or self._resume_state
 
     def _catch_signals(self) -> StopSignals:
         # Rank 0 ends the processes that it started by SIGTERM.

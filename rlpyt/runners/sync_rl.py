@@ -130,6 +130,7 @@ class SyncRlMixin(DistributedRunner):
         plan = None if self.checkpoints is None else self.checkpoints.plan
         if self.seed is None:
             self.seed = make_seed()
+        states = self._take_states()
         if self.world_size == 1:
             return
         backend = backend_for(self.affinity)
@@ -143,7 +144,6 @@ class SyncRlMixin(DistributedRunner):
         if backend == "nccl":
             check_cuda_after_fork(self.supervisor.context.get_start_method())
         self.par = self.build_par_objs(self.world_size)
-        states = self._saved_ranks or [None] * self.world_size
         for rank in range(1, self.world_size):
             kwargs = {
                 "WorkerCls": self.WorkerCls,
@@ -153,6 +153,11 @@ class SyncRlMixin(DistributedRunner):
                 "worker_kwargs": self._worker_kwargs(rank, self.affinities[rank], store.port),
             }
             self.supervisor.start(run_worker, kwargs, f"rank {rank}")
+
+    def _take_states(self) -> list[dict[str, Any] | None]:
+        """Return the loaded state of each process, once; None where a run begins."""
+        states, self._saved_ranks = self._saved_ranks or [None] * self.world_size, None
+        return states
 
     def build_par_objs(self, world_size: int) -> AttrDict:
         """Make the objects that the processes of one machine share.
@@ -198,7 +203,7 @@ class SyncRlMixin(DistributedRunner):
         self.seed = group.agree_on("seed", None)
         worker = self.WorkerCls(**self._worker_kwargs(place.rank, affinity, None))
         worker._group = group
-        worker._resume_state = None if self._saved_ranks is None else self._saved_ranks[place.rank]
+        worker._resume_state = self._take_states()[place.rank]
         worker.use_checkpoints(group.agree_on("checkpoints", None))
         worker.train()
 
