@@ -177,6 +177,7 @@ class BaseAgent:
             ValueError: if ``ModelCls`` is missing or its keywords are given twice, or observations
                 have an action mask that does not fit.
         """
+        self.device, self.shared_model = torch.device("cpu"), None  # An earlier run had others.
         self._mask_reader, env_spaces = find_mask(type(self).__name__, self.mask_field, env_spaces)
         self.env_spaces = env_spaces
         self.share_memory = share_memory

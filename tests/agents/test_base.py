@@ -75,6 +75,18 @@ def test_staying_on_the_cpu_keeps_the_shared_model():
     assert all(p.is_shared() for p in agent.parameters())
 
 
+def test_an_agent_of_a_run_on_a_gpu_begins_anew():
+    # It kept the device, and the shared model, from which the next run would have started.
+    agent = linear(share_memory=True)
+    agent.to_device("meta")
+    agent.initialize(SPACES)
+    assert agent.device == agent.model.weight.device == torch.device("cpu")
+    before = weights(agent)
+    assert agent.shared_model is None
+    agent.to_device(None)
+    assert weights(agent) == before
+
+
 def test_helper_modules_are_moved_by_overridden_to_device():
     class Mine(LinearAgent):
         moved_to = "nowhere"
