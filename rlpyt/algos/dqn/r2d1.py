@@ -25,6 +25,7 @@ from rlpyt.core.records import BatchSpec, SamplesToBuffer, extended
 from rlpyt.models.rnn import unroll
 from rlpyt.returns.n_step import discount_return_n_step, timeout_n_step
 from rlpyt.returns.valid import valid_from_done
+from rlpyt.utils.buffer import as_numpy
 from rlpyt.utils.collections import fields_of, namedarraytuple
 from rlpyt.utils.quick_args import save__init__args
 from rlpyt.utils.types import NDArray, Nested
@@ -235,8 +236,8 @@ class R2D1(SequenceReplay, DQN):
         if self.bootstrap_timelimit and "timeout" in fields_of(samples.env.env_info):
             timeout = torch.as_tensor(samples.env.env_info.timeout)
             valid = valid * ~timeout_n_step(done, timeout, n)[:-1].bool()
-        priorities: NDArray = sequence_priorities(td_abs_errors, valid, self.pri_eta).numpy()
-        has_targets = valid.any(0).numpy()
+        priorities: NDArray = as_numpy(sequence_priorities(td_abs_errors, valid, self.pri_eta))
+        has_targets = as_numpy(valid.any(0))
         return np.where(has_targets, priorities, np.float32(self.default_priority))
 
     # --- One update --------------------------------------------------------------------------
