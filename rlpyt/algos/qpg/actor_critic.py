@@ -114,6 +114,7 @@ class ActorCriticAlgorithm(ReplayAlgorithm):
             )
         for name, optimizer in self.named_optimizers().items():
             load_optimizer_state(optimizer, state_dict[name])
+        self.recompile()
 
 
 class SoftActorCriticAlgorithm(ActorCriticAlgorithm):

@@ -175,6 +175,10 @@ class TestState:
         state = copy.deepcopy(algo.optim_state_dict())
         assert set(state) == {"q", "mu"}
         again = make_algo(AlgoCls, initial_optim_state_dict=state)
+        # A compiled step would go on with the tensors that loading replaces.
+        vars(again)["_compiler"] = compiled = object()
+        again.load_optim_state_dict(state)
+        assert again._compiler is not compiled
         for name, optimizer in again.named_optimizers().items():
             torch.testing.assert_close(optimizer.state_dict()["state"], state[name]["state"])
         with pytest.raises(ValueError, match=r"lacks the entries \['mu'\]"):
