@@ -140,7 +140,8 @@ class RlAlgorithm:
     def _begin_run(self, agent: AgentLike) -> None:
         """Keep the agent, and forget an earlier run; what a program has set before it stays."""
         if self.agent is not None:
-            self.update_counter = 0
+            self.update_counter, self._n_skipped = 0, 0
+            vars(self).pop("health", None)  # Its tensors are on that run's device.
             self.recompile()
         self.agent = agent
 

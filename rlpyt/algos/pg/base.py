@@ -186,6 +186,8 @@ class PolicyGradientAlgo(OnPolicyAlgorithm):
         fields = samples.env._fields
         if not self.bootstrap_timelimit or "next_observation" not in fields:
             return samples
+        if "value" not in fields_of(samples.agent.agent_info):  # As with two value heads.
+            return samples
         timeout = None if "last_value" in fields else truncations(samples.env)
         if timeout is None:
             return samples

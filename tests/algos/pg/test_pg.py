@@ -509,6 +509,16 @@ def test_losses_that_are_not_finite_change_nothing(AlgoCls):
     assert setup.parameters() == before
 
 
+def test_a_second_run_measures_anew():
+    # Else on the device of the first run, where its tensors are.
+    algo = A2C()
+    Setup(algo).train()
+    algo._n_skipped, first = torch.ones(()), algo.health
+    Setup(algo)
+    assert algo._n_skipped == 0
+    assert algo.health is not first
+
+
 @pytest.mark.parametrize("AlgoCls", [A2C, PPO])
 def test_two_value_heads(AlgoCls):
     # Values by other names were refused, although the subclass computes its own returns.
@@ -529,6 +539,8 @@ def test_two_value_heads(AlgoCls):
             return_ = samples.env.reward + info.ext_value
             return return_, return_ - info.int_value, None
 
-    (info,) = Setup(TwoReturns(), TwoHeads(**FF)).train()
-    assert np.isfinite(info.loss).all()
-    assert info.explainedVariance == []
+    recorded = {"env_kwargs": {"id": "CartPole-v1"}, "record_next_observation": True}
+    for settings in ({}, {"EnvCls": gym.make, **recorded}):
+        (info,) = Setup(TwoReturns(), TwoHeads(**FF), **settings).train()
+        assert np.isfinite(info.loss).all()
+        assert info.explainedVariance == []
