@@ -142,8 +142,8 @@ def train(
         if keep_checkpoints and not (resume or checkpoint_steps):
             raise ValueError("--keep-checkpoints needs --checkpoint-steps or --resume")
         earlier = recorded(log_dir, run_id)
-        given = {"init": init, "init_replay": init_replay}
-        initial = branch.record() if branch else origin_of(given)
+        start_from = {"init": init, "init_replay": init_replay}
+        initial = branch.record() if branch else origin_of(start_from)
         if earlier is not None and not prints:
             run_dir = Path(log_dir or "", f"run_{run_id}")
             check_same_run({**config, **initial}, earlier, run_dir, resume, seed)
