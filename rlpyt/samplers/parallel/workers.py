@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rlpyt.core.protocols import AgentLike
 from rlpyt.processes.child import Heartbeat
 from rlpyt.processes.supervisor import Supervisor
 from rlpyt.samplers.parallel._channels import (
