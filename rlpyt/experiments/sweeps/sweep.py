@@ -261,10 +261,11 @@ def _check_sweep(exp_dir: str, identity: Mapping[str, Any]) -> None:
                 f"{exp_dir!r} is the directory of a sweep that has no {SWEEP}, so that its runs "
                 "may belong to another sweep: choose another directory"
             ) from None
-        for params in Path(exp_dir).rglob("params.json"):
+        places = [Path(exp_dir, log_dir) for log_dir in ("", *identity.get("variants", ()))]
+        runs = [run for place in places for run in place.glob("run_*")]
+        if runs or osp.exists(osp.join(exp_dir, "params.json")):
             raise ValueError(
-                f"{exp_dir!r} has runs that do not belong to this sweep, such as "
-                f"{str(params.parent)!r}: choose another directory"
+                f"{exp_dir!r} has runs that belong to no sweep: choose another directory"
             ) from None
         return
     if before == identity:

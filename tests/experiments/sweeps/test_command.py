@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from importlib.util import find_spec
 
 import psutil
@@ -285,8 +286,9 @@ def test_a_sweep_goes_on_and_reports_what_failed(tmp_path):
     assert (log_dir / "run_0" / "progress.csv").read_bytes() == before
     words[3] = "learning_rate=1e-4"
     assert "directory of another sweep" in refused(*words)
-    for words[-1] in (tmp_path, log_dir, log_dir / "run_0"):
-        assert "has runs that do not belong to this sweep" in refused(*words)
+    shutil.copytree(log_dir, tmp_path / "plain" / "CartPole-v1")
+    for words[-1] in (tmp_path / "plain", log_dir, log_dir / "run_0"):
+        assert "has runs that belong to no sweep" in refused(*words)
 
 
 # --- Wrong input ----------------------------------------------------------------------------------
