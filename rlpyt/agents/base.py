@@ -177,7 +177,7 @@ class BaseAgent:
             ValueError: if ``ModelCls`` is missing or its keywords are given twice, or observations
                 have an action mask that does not fit.
         """
-        self.device, self.shared_model = torch.device("cpu"), None  # An earlier run had others.
+        self.device = torch.device("cpu")  # An earlier run may have had another.
         self._mask_reader, env_spaces = find_mask(type(self).__name__, self.mask_field, env_spaces)
         self.env_spaces = env_spaces
         self.share_memory = share_memory
@@ -194,9 +194,7 @@ class BaseAgent:
     def _build_models(self) -> None:
         """Build every model; extended by agents with more than one."""
         self.model = self.build_network("model")
-        if self.share_memory:
-            self.model.share_memory()
-            self.shared_model = self.model
+        self.shared_model = self.model.share_memory() if self.share_memory else None
 
     def build_network(self, name: str) -> Any:
         """Build a network, or another copy of it.
